@@ -1,0 +1,60 @@
+# Everything runs in a virtual environment that is made on first use; nothing but Python >= 3.11 is assumed.
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+THREADS ?= 2
+
+RUN := $(VENV)/bin/python
+CORE := $(VENV)/core.stamp
+TEST := $(VENV)/test.stamp
+# Test workers, and products as small as the demo's, gain nothing from threads that fight for the same cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(RUN) -m pytest -n $(WORKERS)
+THREADED := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) MKL_NUM_THREADS=$(THREADS)
+
+.DEFAULT_GOAL := help
+.PHONY: help test test-all lint format demo bench docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+test: lint ## lint and the tests that are quick enough for every change
+	$(PYTEST)
+
+test-all: lint ## the slow tests as well
+	$(PYTEST) -m "slow or not slow"
+
+lint: $(TEST) ## style and common mistakes, changing nothing
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+format: $(TEST) ## rewrite files in the house style
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+demo: $(CORE) ## fit a small network to handwritten digits
+	$(ONE_THREAD) $(RUN) -m weft.demo
+
+bench: $(TEST) ## Weft beside PyTorch in one run
+	$(THREADED) $(RUN) bench/eager.py
+
+docs: $(CORE) ## write the generated pages of docs/
+	$(RUN) docs/generate.py
+
+clean: ## remove the environment, caches and build products
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find weft tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(RUN):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Weft needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+		"Choose another with: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml | $(RUN)
+	$(RUN) -m pip install --quiet -e .
+	@touch $@
+
+$(TEST): pyproject.toml | $(RUN)
+	$(RUN) -m pip install --quiet -e '.[test]'
+	@touch $@ $(CORE)

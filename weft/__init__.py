@@ -1,0 +1,48 @@
+"""Weft: a complete deep-learning system in pure Python, in PyTorch's names."""
+
+from __future__ import annotations
+
+import sys as _sys
+import types as _types
+
+from . import autograd, errors, ops  # noqa: F401
+from . import dtype as _dtypes
+from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
+from .autograd.tape import is_grad_enabled, is_inference_mode_enabled  # noqa: F401
+from .device import device  # noqa: F401
+from .dtype import (  # noqa: F401
+    can_cast,
+    dtype,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    promote_types,
+    set_default_dtype,
+)
+from .ops.primitive import OPERATIONS as _OPERATIONS
+from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
+from .tensor import Size, Tensor  # noqa: F401
+
+__version__ = "0.1.0"
+
+
+def _publish() -> None:
+    """Make `weft.name` (and `weft.linalg.name`…) of every registered operation and element type."""
+    for kind in _dtypes.ALL:
+        globals()[kind.name] = kind
+        if kind.name in _dtypes.ALIASES:
+            globals()[_dtypes.ALIASES[kind.name]] = kind
+    for name, row in _OPERATIONS.items():
+        space, _, last = name.rpartition(".")
+        if not space:
+            globals()[last] = row.function
+            continue
+        module = _sys.modules.get(f"weft.{space}")
+        if module is None:
+            module = _types.ModuleType(f"weft.{space}", f"Functions of {space}, as PyTorch names them.")
+            _sys.modules[module.__name__] = module
+            globals()[space] = module
+        setattr(module, last, row.function)
+
+
+_publish()

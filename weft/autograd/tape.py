@@ -1,0 +1,603 @@
+"""The tape: which operation made a tensor, and the sweep that carries gradients back along it.
+
+A `Node` stands for one recorded operation. Its `edges` lead to the nodes (or leaf tensors) of its
+inputs; what its gradient formula reads is saved in it, nothing else. `sweep` visits nodes in the
+reverse order of their making, which is a topological order, so no recursion is needed.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+import itertools
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import AutogradError, ShapeError
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+counter = itertools.count()
+
+
+class _Mode(threading.local):
+    """What each thread has switched on: recording, inference mode, anomaly detection.
+
+    `run(function, *arrays)` calls NumPy in a context whose floating-point warnings are off, at the
+    cost of a plain call; the user's own NumPy settings stay as they are.
+    """
+
+    grad = True
+    inference = False
+    anomaly = False
+    check_nan = True
+    saved_hooks: tuple[Callable, Callable] | None = None
+
+    def __init__(self) -> None:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+mode = _Mode()
+
+
+class Node:
+    """One recorded operation: `op` with its `params`, edges to its inputs, and what it saved."""
+
+    op: Any = None
+    params: dict[str, Any] = {}  # noqa: RUF012  shared and never written
+    edges: tuple[Any, ...] = ()
+    saved: Any = ()
+    versions: tuple[int | None, ...] | None = None
+    output: Any = None
+    output_counter: list[int] | None = None
+    output_version = 0
+    shapes: tuple[Any, ...] | None = None
+    outputs: tuple[Any, ...] | None = None
+    index: int | None = None
+    hooks: dict[int, Callable] | None = None
+    pre_hooks: dict[int, Callable] | None = None
+    retained: list[Any] | None = None
+    trace: str | None = None
+    freed = False
+    order = 0
+
+    def name(self) -> str:
+        """The name PyTorch would print, such as 'MulBackward0'."""
+        return f"{self.op.title}Backward0"
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """(node, output number) for every input, with an accumulator for leaf tensors."""
+        found = []
+        for edge in self.edges:
+            if edge is None:
+                found.append((None, 0))
+            elif isinstance(edge, Node):
+                found.append((edge.edges[0], edge.index) if edge.index is not None else (edge, 0))
+            else:
+                found.append((AccumulateGrad(edge), 0))
+        return tuple(found)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.__dict__.setdefault("_metadata", {})
+
+    def register_hook(self, hook: Callable) -> Handle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node has run in a backward pass."""
+        if self.hooks is None:
+            self.hooks = {}
+        return Handle(self.hooks, hook)
+
+    def register_prehook(self, hook: Callable) -> Handle:
+        """Call `hook(grad_outputs)` before this node runs."""
+        return _output_hook(self, lambda g: _first(hook((g,))))
+
+
+def _first(result: Any) -> Any:
+    return result[0] if isinstance(result, tuple) else result
+
+
+class AccumulateGrad:
+    """The end of the tape at a leaf: adds what arrives to `variable.grad`."""
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self.next_functions: tuple[Any, ...] = ()
+
+    def name(self) -> str:
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+
+class Handle:
+    """What `register_hook` returns; `remove()` takes the hook away. Works as a context manager."""
+
+    numbers = itertools.count()
+
+    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
+        self.hooks, self.id = hooks, next(Handle.numbers)
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def _output_hook(node: Node, hook: Callable) -> Handle:
+    if node.pre_hooks is None:
+        node.pre_hooks = {}
+    return Handle(node.pre_hooks, hook)
+
+
+def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
+    """Call `hook(grad)` when the gradient of `tensor` is known; what it returns replaces the gradient."""
+    if not tensor.requires_grad:
+        raise AutogradError("register_hook: cannot register a hook on a tensor that doesn't require gradient")
+    if tensor.node is not None:
+        return _output_hook(tensor.node, hook)
+    if tensor._hooks is None:
+        tensor._hooks = {}
+    return Handle(tensor._hooks, hook)
+
+
+# --------------------------------------------------------------------------------------- switches
+
+
+class _Switch:
+    """A context manager that is also a decorator; sets attributes of `mode` and puts them back."""
+
+    settings: dict[str, Any] = {}  # noqa: RUF012  overwritten by subclasses
+
+    def __enter__(self) -> None:
+        stack = self.__dict__.setdefault("_before", [])
+        stack.append({name: getattr(mode, name) for name in self.settings})
+        for name, value in self.settings.items():
+            setattr(mode, name, value)
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self.__dict__["_before"].pop().items():
+            setattr(mode, name, value)
+
+    def __call__(self, function: Callable) -> Callable:
+        if inspect.isgeneratorfunction(function):
+            return _switched_generator(self, function)
+
+        @functools.wraps(function)
+        def switched(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return switched
+
+    def clone(self) -> _Switch:
+        return type(self)()
+
+
+def _switched_generator(switch: _Switch, function: Callable) -> Callable:
+    """A generator whose body runs under the switch, while its consumer does not."""
+
+    @functools.wraps(function)
+    def switched(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        sent = None
+        while True:
+            try:
+                with switch.clone():
+                    value = generator.send(sent)
+            except StopIteration as stop:
+                return stop.value
+            sent = yield value
+
+    return switched
+
+
+class no_grad(_Switch):  # noqa: N801  PyTorch spells it in lower case
+    """Within it (or a function decorated with it) nothing is recorded."""
+
+    settings = {"grad": False}  # noqa: RUF012
+
+    def __new__(cls, function: Callable | None = None) -> Any:
+        switch = super().__new__(cls)
+        return switch if function is None else switch(function)
+
+    def __init__(self, function: Callable | None = None) -> None: ...
+
+
+class enable_grad(no_grad):  # noqa: N801
+    """Within it recording is on, even inside `no_grad`."""
+
+    settings = {"grad": True}  # noqa: RUF012
+
+
+class set_grad_enabled(_Switch):  # noqa: N801
+    """Turn recording on or off: as a function at once, as a context manager until its end."""
+
+    def __init__(self, mode: bool) -> None:
+        self.settings = {"grad": bool(mode)}
+        super().__enter__()
+
+    def __enter__(self) -> None: ...  # it has acted already
+
+    def clone(self) -> set_grad_enabled:
+        return set_grad_enabled(self.settings["grad"])
+
+    def __call__(self, function: Callable) -> Callable:
+        self.__exit__()
+        return super().__call__(function)
+
+
+class inference_mode(_Switch):  # noqa: N801
+    """Like `no_grad`; tensors made within are marked and can never be recorded later."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        switch = super().__new__(cls)
+        if callable(mode):
+            switch.settings = {"grad": False, "inference": True}
+            return switch(mode)
+        return switch
+
+    def __init__(self, mode: Any = True) -> None:
+        self.settings = {"grad": False, "inference": True} if mode else {"inference": False, "grad": True}
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded in this thread now."""
+    return mode.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside `inference_mode`."""
+    return mode.inference
+
+
+class detect_anomaly(_Switch):  # noqa: N801
+    """Remember where each operation was called, and stop at the first NaN gradient with that line."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.settings = {"anomaly": True, "check_nan": check_nan}
+
+    def clone(self) -> detect_anomaly:
+        return detect_anomaly(self.settings["check_nan"])
+
+
+class set_detect_anomaly(detect_anomaly):  # noqa: N801
+    """`detect_anomaly` as a function: acts at once, or until the end of a `with` block."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.settings = {"anomaly": mode, "check_nan": check_nan}
+        super().__enter__()
+
+    def __enter__(self) -> None: ...
+
+
+def is_anomaly_enabled() -> bool:
+    return mode.anomaly
+
+
+def forward_trace() -> str:
+    """The user's part of the present call stack, for `detect_anomaly`."""
+    frames = [f for f in traceback.extract_stack() if "/weft/" not in f.filename.replace("\\", "/")]
+    return "".join(traceback.format_list(frames[-6:]))
+
+
+# --------------------------------------------------------------------------------------- the sweep
+
+
+def edge_of(tensor: Tensor) -> Any:
+    """Where a gradient of `tensor` goes: its node, or the leaf itself."""
+    return tensor.node if tensor.node is not None else tensor
+
+
+def collect(roots: Iterable[Any]) -> list[Node]:
+    """Every node reachable from `roots`, earliest made first."""
+    stack = [root for root in roots if isinstance(root, Node)]
+    seen = set(stack)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge.__class__ is Node and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return sorted(seen, key=_order)
+
+
+def _order(node: Node) -> int:
+    return node.order
+
+
+def leaves(roots: Iterable[Any]) -> dict[int, Tensor]:
+    """The leaf tensors that the roots depend on, by identity."""
+    roots = list(roots)
+    found = {id(r): r for r in roots if not isinstance(r, Node)}
+    for node in collect(roots):
+        for edge in node.edges:
+            if edge is not None and edge.__class__ is not Node:
+                found[id(edge)] = edge
+    return found
+
+
+def _reaching(nodes: list[Node], targets: set[int]) -> set[int]:
+    """The nodes (by id) from which one of the targets can be reached."""
+    found = set(targets)
+    for node in nodes:  # earliest first: edges are decided before the node itself
+        if id(node) not in found and any(id(edge) in found for edge in node.edges):
+            found.add(id(node))
+    return found
+
+
+def sweep(
+    roots: Sequence[Any],
+    grads: Sequence[Tensor],
+    targets: Sequence[Any] | None = None,
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    accumulate: bool = True,
+) -> dict[int, Tensor]:
+    """Carry `grads` from `roots` back along the tape.
+
+    With `targets` only what leads to them is visited, and their gradients are returned by id of
+    the edge; with `accumulate`, leaves receive theirs in `.grad`.
+    """
+    pending: dict[Any, Any] = {}
+    for root, g in zip(roots, grads, strict=True):
+        _deliver(pending, root, g)
+    nodes = collect(roots)
+    wanted = None
+    caught: dict[int, Tensor] = {}
+    if targets is not None:
+        wanted = {id(t) for t in targets}
+        useful = _reaching(nodes, wanted)
+    before = mode.grad
+    mode.grad = create_graph
+    try:
+        for node in reversed(nodes):
+            g = pending.pop(node, None)
+            if g is None or (wanted is not None and id(node) not in useful):
+                continue
+            if node.pre_hooks:
+                g = _run_hooks(node.pre_hooks, g)
+            if node.retained:
+                for reference in node.retained:
+                    _retain(reference, g)
+            if wanted is not None and id(node) in wanted:
+                caught[id(node)] = g
+            _step(node, g, pending, retain_graph, useful if wanted is not None else None)
+        _finish_leaves(pending, wanted, caught, accumulate, create_graph)
+    finally:
+        mode.grad = before
+    return caught
+
+
+def _step(node: Node, g: Any, pending: dict[Any, Any], retain_graph: bool, useful: set[int] | None) -> None:
+    """Run one node: its formula, its hooks, and the delivery of the results."""
+    if node.index is not None:  # one of several outputs: hand over to the node that made them all
+        parent = node.edges[0]
+        slots = pending.get(parent)
+        if slots is None:
+            slots = pending[parent] = [None] * len(parent.outputs)
+        slots[node.index] = g if slots[node.index] is None else slots[node.index] + g
+        return
+    if node.freed:
+        raise AutogradError(
+            "backward: trying to go backward through the graph a second time, but the tensors saved by "
+            f"{node.name()} have been freed; pass retain_graph=True the first time if you need both"
+        )
+    if useful is None:
+        results = node.op.pull(node, g)
+    else:
+        results = node.op.pull(node, g, [e is not None and (id(e) in useful) for e in node.edges])
+    if mode.anomaly and mode.check_nan:
+        _look_for_nan(node, results)
+    if node.hooks:
+        for hook in list(node.hooks.values()):
+            changed = hook(tuple(results), (g,))
+            results = results if changed is None else changed
+    if not retain_graph and node.saved is not None:
+        node.op.free(node)
+    for edge, result in zip(node.edges, results, strict=False):
+        if edge is not None and result is not None:
+            if edge in pending:
+                pending[edge] = pending[edge] + result
+            else:
+                pending[edge] = result
+
+
+def _deliver(pending: dict[Any, Any], edge: Any, g: Any) -> None:
+    pending[edge] = pending[edge] + g if edge in pending else g
+
+
+def _run_hooks(hooks: dict[int, Callable], g: Tensor) -> Tensor:
+    for hook in list(hooks.values()):
+        changed = hook(g)
+        if changed is not None:
+            if changed.shape != g.shape:
+                raise ShapeError(f"hook: returned shape {tuple(changed.shape)}, the gradient has {tuple(g.shape)}")
+            g = changed
+    return g
+
+
+def _retain(reference: Callable[[], Tensor | None], g: Tensor) -> None:
+    tensor = reference()
+    if tensor is not None:
+        tensor._grad = g if tensor._grad is None else tensor._grad + g
+
+
+def _finish_leaves(
+    pending: dict[Any, Any], wanted: set[int] | None, caught: dict[int, Tensor], accumulate: bool, create_graph: bool
+) -> None:
+    while pending:
+        leaf, g = pending.popitem()
+        if leaf.__class__ is Node:
+            continue
+        if leaf._hooks:
+            g = _run_hooks(leaf._hooks, g)
+        if wanted is not None and id(leaf) in wanted:
+            caught[id(leaf)] = g
+        if accumulate and (wanted is None or id(leaf) in wanted):
+            _accumulate(leaf, g, create_graph)
+            if leaf._post_hooks:
+                for hook in list(leaf._post_hooks.values()):
+                    hook(leaf)
+
+
+def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
+    """leaf.grad += g; the first gradient is taken over when nobody else holds it, else copied."""
+    if g.dtype is not leaf.dtype:
+        g = g.to(leaf.dtype)
+    if leaf._grad is not None:
+        if create_graph:
+            leaf._grad = leaf._grad + g
+        else:
+            leaf._grad += g
+        return
+    if not create_graph and not _is_ours_alone(g):
+        g = g._copy()
+    leaf._grad = g
+
+
+def _is_ours_alone(g: Tensor) -> bool:
+    """Whether the gradient's memory is referenced from nowhere else (references counted: g's owner,
+    the argument, getrefcount's own; the array: g and getrefcount's own)."""
+    array = g.__dict__.get("array")
+    if array is None:
+        return False
+    return array.base is None and array.flags.c_contiguous and sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 4
+
+
+def _look_for_nan(node: Node, results: Sequence[Any]) -> None:
+    for number, result in enumerate(results):
+        if result is not None and result._has_nan():
+            where = f"\nThe forward call was made here:\n{node.trace}" if node.trace else ""
+            raise AutogradError(
+                f"detect_anomaly: {node.name()} returned NaN in the gradient of its input {number}.{where}"
+            )
+
+
+# ------------------------------------------------------------------------------- public functions
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _seed(output: Tensor, given: Tensor | None, name: str) -> Tensor:
+    """The gradient that starts at `output`: what was given, or 1 for a scalar."""
+    if given is None:
+        if output.numel() != 1:
+            raise AutogradError(
+                f"{name}: a gradient can be created implicitly only for scalar outputs, this one has shape "
+                f"{tuple(output.shape)}; reduce it (for example .sum()) or pass the gradient explicitly"
+            )
+        return output._filled(1)
+    if given.shape != output.shape:
+        raise ShapeError(
+            f"{name}: the gradient has shape {tuple(given.shape)}, the output {tuple(output.shape)}; they must be equal"
+        )
+    return given
+
+
+def _starts(outputs: list[Any], given: Any, name: str) -> tuple[list[Any], list[Any]]:
+    seeds = [None] * len(outputs) if given is None else _listed(given)
+    if len(seeds) != len(outputs):
+        raise AutogradError(f"{name}: {len(outputs)} outputs but {len(seeds)} gradients; give one for each")
+    roots, grads = [], []
+    for output, seed in zip(outputs, seeds, strict=True):
+        if not output.requires_grad:
+            raise AutogradError(
+                f"{name}: an output of shape {tuple(output.shape)} does not require grad and does not have a grad_fn; "
+                "was it made under no_grad, or detached, or from inputs without requires_grad=True?"
+            )
+        roots.append(edge_of(output))
+        grads.append(_seed(output, seed, name))
+    return roots, grads
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add to every leaf's `.grad` the gradient of Σ⟨tensor, grad_tensor⟩ with respect to it."""
+    roots, grads = _starts(_listed(tensors), grad_tensors, "backward")
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        sweep(roots, grads, retain_graph=keep, create_graph=create_graph)
+        return
+    targets = _listed(inputs)
+    if not targets:
+        raise AutogradError("backward: inputs cannot be empty; leave it out to reach every leaf")
+    caught = sweep(
+        roots, grads, [edge_of(t) for t in targets], retain_graph=keep, create_graph=create_graph, accumulate=True
+    )
+    for tensor in targets:
+        if tensor.node is not None and id(tensor.node) in caught:
+            _accumulate(tensor, caught[id(tensor.node)], create_graph)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of Σ⟨output, grad_output⟩ with respect to `inputs`, returned instead of accumulated."""
+    if is_grads_batched:
+        from .transforms import batched_grad
+
+        return batched_grad(outputs, inputs, grad_outputs, create_graph, allow_unused)
+    targets = _listed(inputs)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: allow_unused must be True when materialize_grads is True")
+    for target in targets:
+        if not target.requires_grad:
+            raise AutogradError(
+                f"grad: an input of shape {tuple(target.shape)} does not require grad; call .requires_grad_() on it first"
+            )
+    roots, grads = _starts(_listed(outputs), grad_outputs, "grad")
+    keep = create_graph if retain_graph is None else retain_graph
+    caught = sweep(
+        roots, grads, [edge_of(t) for t in targets], retain_graph=keep, create_graph=create_graph, accumulate=False
+    )
+    found = []
+    for target in targets:
+        g = caught.get(id(edge_of(target)))
+        if g is None and materialize_grads:
+            g = target._filled(0)
+        if g is None and not allow_unused:
+            raise AutogradError(
+                "grad: one of the inputs was not used in the graph; pass allow_unused=True to get None for it"
+            )
+        found.append(g)
+    return tuple(found)

@@ -1,0 +1,53 @@
+"""Weft's errors: each says what was expected, what came, and what to do about it.
+
+They derive from the built-in classes that PyTorch raises in the same place, so that code written
+to catch PyTorch's errors catches ours.
+"""
+
+__all__ = [
+    "AutogradError",
+    "DeviceError",
+    "DtypeError",
+    "GeneratorError",
+    "IndexRangeError",
+    "LinAlgError",
+    "ShapeError",
+    "TransformError",
+    "WeftError",
+]
+
+
+class WeftError(Exception):
+    """The root of every error that Weft itself raises."""
+
+
+class ShapeError(WeftError, RuntimeError, ValueError):
+    """Sizes that do not fit together."""
+
+
+class DtypeError(WeftError, RuntimeError, TypeError):
+    """An element type that an operation cannot take or produce."""
+
+
+class DeviceError(WeftError, RuntimeError):
+    """Tensors on different devices, or a device that is not there."""
+
+
+class IndexRangeError(WeftError, IndexError, RuntimeError):
+    """A dimension or an index outside its range."""
+
+
+class AutogradError(WeftError, RuntimeError):
+    """A gradient that cannot be computed: freed graph, changed saved tensor, non-scalar root."""
+
+
+class TransformError(WeftError, RuntimeError):
+    """An operation that a transform (vmap, compile) cannot carry through."""
+
+
+class LinAlgError(WeftError, RuntimeError, ValueError):
+    """A matrix without the property that a factorisation needs (singular, not positive definite)."""
+
+
+class GeneratorError(WeftError, RuntimeError):
+    """A random generator of the wrong kind, or a state that is not one of ours."""

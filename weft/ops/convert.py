@@ -1,0 +1,162 @@
+"""Copies, casts and moves: `to`, `clone`, `contiguous`, `copy_`, and the type names as methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..device import device
+from ..dtype import dtype
+from ..errors import DtypeError, ShapeError
+from ..tensor import Tensor, wrap
+from .elementwise import CAST
+from .primitive import Elementwise, broadcast_error, operation, write
+
+
+class Clone(Elementwise):
+    """A copy with its own memory; gradients pass through. `order` is NumPy's: 'K' keeps strides."""
+
+    public = False
+
+    def reference(self, x, *, order):
+        return np.array(x, order=order)
+
+    def evaluate(self, inputs, params):
+        (x,) = inputs
+        return self.record(wrap(self.reference(x.array, **params)), inputs, params)
+
+    def vjp(self, g, y, x, *, order):
+        return (g,)
+
+
+CLONE = Clone()
+
+contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
+
+
+@operation()
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy with its own memory, still part of the graph."""
+    return CLONE(input, order="C" if memory_format in ("contiguous_format",) else "K")
+
+
+@operation(function=False)
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself if its elements lie in order, else a copy that does."""
+    return self if self.is_contiguous() else CLONE(self, order="C")
+
+
+def _dtype_of(args: tuple[Any, ...], given: Any, current: dtype) -> dtype:
+    wanted = given
+    for arg in args:
+        if isinstance(arg, Tensor):
+            wanted = arg.dtype
+        elif isinstance(arg, (str, device)):
+            device(arg)
+        elif isinstance(arg, (dtype, np.dtype, type)) and not isinstance(arg, bool):
+            wanted = dtypes.as_dtype(arg)
+    return current if wanted is None else dtypes.as_dtype(wanted)
+
+
+@operation(function=False)
+def to(
+    self: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    other: Tensor | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """The tensor in another element type or on another device; itself if nothing changes."""
+    if other is not None:
+        args = (*args, other)
+    if device is not None:
+        args = (*args, device)
+    flags = [a for a in args if isinstance(a, bool)]  # to(dtype, non_blocking, copy) by position
+    copy = copy or (len(flags) > 1 and flags[1])
+    wanted = _dtype_of(args, dtype, self.dtype)
+    if wanted is not self.dtype:
+        return CAST(self, to=wanted)
+    return clone(self) if copy else self
+
+
+def _cast_method(kind: dtype, name: str) -> None:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return self if self.dtype is kind else CAST(self, to=kind)
+
+    method.__name__ = name
+    method.__doc__ = f"The tensor as {kind}."
+    operation(name, function=False)(method)
+
+
+for _name, _alias in dtypes.ALIASES.items():
+    _cast_method(dtype.by_name[_name], _alias)
+_cast_method(dtypes.bool_, "bool")
+_cast_method(dtypes.bfloat16, "bfloat16")
+
+
+@operation(function=False)
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the type, or the tensor in another type."""
+    if dtype is None:
+        return f"weft.{dtypes.ALIASES.get(self.dtype.name, self.dtype.name).title()}Tensor"
+    return to(self, dtypes.as_dtype(dtype))
+
+
+@operation(function=False)
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the type of another."""
+    return to(self, other.dtype)
+
+
+@operation(function=False)
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor in main memory: itself."""
+    return self
+
+
+@operation(function=False)
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `src`, broadcast and converted, into this tensor."""
+    if not isinstance(src, Tensor):
+        src = wrap(np.asarray(src, self.dtype.np))
+    if self._interpreter is not None:
+        return self._interpreter.write(self, src, "copy_")
+    if src.dtype is not self.dtype:
+        src = CAST(src, to=self.dtype)
+    if src.shape != self.shape:
+        try:
+            src = src.expand(self.shape)
+        except ShapeError:
+            raise broadcast_error("copy_", tuple(self.shape), tuple(src.shape)) from None
+    if src._interpreter is None and np.may_share_memory(src.array, self.array):
+        src = clone(src)
+    elif self._tracked(src):
+        src = CLONE(src, order="K")  # a node of its own: the target must not share the source's
+    return write(self, src, "copy_")
+
+
+@operation(function=False)
+def data_fill_(self: Tensor, value: Any) -> Tensor:
+    """Every element set to one number (in place)."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise ShapeError(f"fill_: only supports a 0-dimension value tensor but got one with {value.ndim} dimensions")
+        return copy_(self, value)
+    if isinstance(value, complex) and not self.is_complex():
+        raise DtypeError(f"fill_: value {value} cannot be converted to type {self.dtype} without losing its imaginary part")
+    return copy_(self, wrap(np.asarray(value).astype(self.dtype.np)))
+
+
+Tensor.fill_ = data_fill_
+del Tensor.data_fill_
+
+
+@operation(function=False)
+def zero_(self: Tensor) -> Tensor:
+    """Every element set to 0 (in place)."""
+    return data_fill_(self, 0)

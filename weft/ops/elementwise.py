@@ -1,0 +1,960 @@
+"""Arithmetic, comparison, logic, rounding, exponentials and trigonometry, element by element.
+
+Each class is one operation: its NumPy meaning and its gradient side by side. Functions at the end
+add what PyTorch's signatures ask for (alpha, rounding modes, scalars) in terms of the classes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..dtype import BOOL, COMPLEX, FLOAT, INTEGER
+from ..errors import DtypeError
+from ..tensor import Tensor, wrap
+from .primitive import Elementwise, broadcast_error, is_number, mode, operation, register_module, write_out
+
+REAL = (BOOL, FLOAT)
+WHOLE = (BOOL, INTEGER)
+
+
+# ------------------------------------------------------------------------------------ type changes
+
+
+class Cast(Elementwise):
+    """The same values in another element type; the gradient comes back in the old one."""
+
+    public = False
+    differentiable = True
+
+    def reference(self, x, *, to):
+        if x.dtype.kind == "c" and to.np.kind != "c":
+            x = x.real
+        if to.np.kind in "iu" and x.dtype.kind in "fV":
+            return _float_to_integer(x, to.np)
+        return x.astype(to.np)
+
+    def evaluate(self, inputs, params):
+        (x,) = inputs
+        return self.record(wrap(mode.run(self.reference, x.array, **params)), inputs, params)
+
+    def vjp(self, g, y, x, *, to):
+        return (g.to(x.dtype),)
+
+
+def _float_to_integer(x: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Through int64, so that negative values wrap into unsigned types as they do in PyTorch."""
+    if kind in (np.int64, np.uint64):
+        return x.astype(kind)
+    return x.astype(np.int64).astype(kind)
+
+
+CAST = Cast()
+
+
+# --------------------------------------------------------------------------------- two-way arithmetic
+
+
+class Add(Elementwise):
+    """y = x + other."""
+
+    public = False
+    reference = np.add
+    native_low = True
+
+    def vjp(self, g, y, x, other):
+        return lambda: g, lambda: g
+
+
+class Sub(Elementwise):
+    """y = x − other."""
+
+    public = False
+    reference = np.subtract
+    categories = (INTEGER, COMPLEX)
+    native_low = True
+
+    def vjp(self, g, y, x, other):
+        return lambda: g, lambda: -g
+
+
+class Mul(Elementwise):
+    """y = x · other."""
+
+    reference = np.multiply
+    aliases = ("multiply",)
+    native_low = True
+
+    def vjp(self, g, y, x, other):
+        return lambda: g * conj(other), lambda: g * conj(x)
+
+
+class Div(Elementwise):
+    """y = x / other; integers are divided as floats."""
+
+    public = False
+    reference, result = np.divide, "float"
+    native_low = True
+
+    def vjp(self, g, y, x, other):
+        return lambda: g / conj(other), lambda: -g * conj(y / other)
+
+
+class Pow(Elementwise):
+    """y = x ** exponent; 0 ** 0 is 1."""
+
+    public = False
+    reference = np.power
+    domain = (0.2, 2.0)
+
+    def vjp(self, g, y, x, exponent):
+        return (
+            lambda: g * conj(_power_slope(x, exponent)),
+            lambda: g * conj(where((x == 0) & ((exponent.real if exponent.is_complex() else exponent) >= 0), 0, y * x.log())),
+        )
+
+
+def _power_slope(x: Tensor, exponent: Any) -> Tensor:
+    """d xᵉ/dx = e · xᵉ⁻¹, and 0 where e is 0 (also at x = 0, where xᵉ⁻¹ is infinite)."""
+    if is_number(exponent) or (isinstance(exponent, np.ndarray)):
+        if exponent == 0:
+            return x * 0
+        return exponent * x ** (exponent - 1)
+    return where(exponent == 0, 0, exponent * x ** (exponent - 1))
+
+
+class Atan2(Elementwise):
+    """y = the angle of the point (other, x), in (−π, π]."""
+
+    reference, result, categories = np.arctan2, "float", REAL
+    aliases = ("arctan2",)
+
+    def vjp(self, g, y, x, other):
+        return lambda: g * (other / (x * x + other * other)), lambda: g * (-x / (x * x + other * other))
+
+
+class Hypot(Elementwise):
+    """y = √(x² + other²) without overflow."""
+
+    reference, categories = np.hypot, (FLOAT, FLOAT)
+
+    def vjp(self, g, y, x, other):
+        return lambda: g * (x / y), lambda: g * (other / y)
+
+
+def _share_ties(g: Tensor, chosen: Any, tied: Any) -> Tensor:
+    """g where chosen, half of it where the two arguments are equal, else 0."""
+    return where(tied, g / 2, g).masked_fill(~chosen, 0)
+
+
+class Maximum(Elementwise):
+    """The larger of two elements; NaN wins. Where they are equal each gets half the gradient."""
+
+    reference, categories, inplace = np.maximum, REAL, False
+
+    def vjp(self, g, y, x, other):
+        return lambda: _share_ties(g, x >= other, x == other), lambda: _share_ties(g, x <= other, x == other)
+
+
+class Minimum(Elementwise):
+    """The smaller of two elements; NaN wins. Where they are equal each gets half the gradient."""
+
+    reference, categories, inplace = np.minimum, REAL, False
+
+    def vjp(self, g, y, x, other):
+        return lambda: _share_ties(g, x <= other, x == other), lambda: _share_ties(g, x >= other, x == other)
+
+
+class Fmax(Elementwise):
+    """The larger of two elements; a number wins over NaN."""
+
+    reference, categories, inplace = np.fmax, REAL, False
+
+    def vjp(self, g, y, x, other):
+        first = (x >= other) | other.isnan()
+        return lambda: g.masked_fill(~first, 0), lambda: g.masked_fill(first, 0)
+
+
+class Fmin(Elementwise):
+    """The smaller of two elements; a number wins over NaN."""
+
+    reference, categories, inplace = np.fmin, REAL, False
+
+    def vjp(self, g, y, x, other):
+        first = (x <= other) | other.isnan()
+        return lambda: g.masked_fill(~first, 0), lambda: g.masked_fill(first, 0)
+
+
+def _integer_zero_guard(name: str, other: np.ndarray) -> None:
+    if other.dtype.kind in "iub" and (other == 0).any():
+        raise ZeroDivisionError(f"{name}: ZeroDivisionError: integer division by zero; mask the zeros out first")
+
+
+class Remainder(Elementwise):
+    """x − other · ⌊x / other⌋: the remainder with the sign of the divisor (Python's %)."""
+
+    categories = REAL
+
+    def reference(self, x, other):
+        _integer_zero_guard("remainder", other)
+        return np.remainder(x, other)
+
+    def vjp(self, g, y, x, other):
+        return lambda: g, lambda: -g * (x / other).floor()
+
+
+class Fmod(Elementwise):
+    """The remainder with the sign of the dividend (C's fmod)."""
+
+    categories = REAL
+
+    def reference(self, x, other):
+        _integer_zero_guard("fmod", other)
+        return np.fmod(x, other)
+
+    def vjp(self, g, y, x, other):
+        return lambda: g, lambda: -g * (x / other).trunc()
+
+
+class FloorDivide(Elementwise):
+    """⌊x / other⌋, rounding towards −∞."""
+
+    differentiable, categories = False, REAL
+
+    def reference(self, x, other):
+        _integer_zero_guard("floor_divide", other)
+        quotient = np.floor_divide(x, other)
+        if x.dtype.kind == "f":
+            quotient = np.where(other == 0, np.divide(x, other), quotient)
+        return quotient
+
+
+class TruncDivide(Elementwise):
+    """x / other rounded towards 0."""
+
+    public, differentiable, categories = False, False, REAL
+
+    def reference(self, x, other):
+        _integer_zero_guard("div", other)
+        if x.dtype.kind == "f":
+            return np.trunc(np.divide(x, other))
+        quotient = np.floor_divide(x, other)
+        return quotient + ((np.remainder(x, other) != 0) & ((x < 0) != (other < 0))).astype(quotient.dtype)
+
+
+class Copysign(Elementwise):
+    """The magnitude of x with the sign of other."""
+
+    reference, result, categories = np.copysign, "float", REAL
+
+    def vjp(self, g, y, x, other):
+        return lambda: where(x == 0, 0, g * y.sign() * x.sign()), lambda: g * 0
+
+
+class Nextafter(Elementwise):
+    """The next representable number after x towards other."""
+
+    differentiable, categories = False, (FLOAT, FLOAT)
+    native_low = True
+
+    def reference(self, x, other):
+        if x.dtype.kind == "V":
+            return _nextafter_bfloat16(x, other)
+        return np.nextafter(x, other)
+
+
+def _nextafter_bfloat16(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """One step on the 16-bit patterns, which are ordered like the numbers of one sign."""
+    x, other = np.broadcast_arrays(x, other)
+    bits = x.view(np.int16) if x.flags.c_contiguous else np.ascontiguousarray(x).view(np.int16)
+    a, b = x.astype(np.float32), other.astype(np.float32)
+    outward = (b > a) == (a > 0)
+    stepped = np.where(outward, bits + 1, bits - 1).astype(np.int16)
+    smallest = np.where(b > 0, np.int16(1), np.int16(-32767))
+    result = np.where(a == b, np.ascontiguousarray(other).view(np.int16), np.where(a == 0, smallest, stepped))
+    result = result.astype(np.int16).view(x.dtype)
+    return np.where(np.isnan(a) | np.isnan(b), np.float32(np.nan), result.astype(np.float32)).astype(x.dtype)
+
+
+class Logaddexp(Elementwise):
+    """log(eˣ + e^other) without overflow."""
+
+    categories, inplace = (FLOAT, COMPLEX), False
+
+    def reference(self, x, other):
+        if x.dtype.kind != "c":
+            return np.logaddexp(x, other)
+        high = np.where(x.real >= other.real, x, other)
+        low = np.where(x.real >= other.real, other, x)
+        return high + np.log1p(np.exp(low - high))
+
+    def vjp(self, g, y, x, other):
+        return lambda: g * conj((x - y).exp()), lambda: g * conj((other - y).exp())
+
+
+class Logaddexp2(Elementwise):
+    """log₂(2ˣ + 2^other) without overflow."""
+
+    reference, categories, inplace = np.logaddexp2, (FLOAT, FLOAT), False
+
+    def vjp(self, g, y, x, other):
+        return lambda: g * (x - y).exp2(), lambda: g * (other - y).exp2()
+
+
+class Gcd(Elementwise):
+    """The greatest common divisor of integers."""
+
+    reference, differentiable, categories = np.gcd, False, (INTEGER, INTEGER)
+
+
+class Lcm(Elementwise):
+    """The least common multiple of integers."""
+
+    reference, differentiable, categories = np.lcm, False, (INTEGER, INTEGER)
+
+
+class Heaviside(Elementwise):
+    """0 for x < 0, `values` at 0, 1 for x > 0."""
+
+    differentiable, categories = False, REAL
+
+    def reference(self, x, values):
+        return np.where(np.isnan(x), x, np.where(x == 0, values, (x > 0).astype(x.dtype)))
+
+
+# ------------------------------------------------------------------------------------- comparisons
+
+
+class Comparison(Elementwise, abstract=True):
+    """A truth value for each element."""
+
+    result, differentiable = "bool", False
+
+
+class Eq(Comparison):
+    """x = other, element by element."""
+
+    reference = np.equal
+
+
+class Ne(Comparison):
+    """x ≠ other, element by element."""
+
+    reference, aliases = np.not_equal, ("not_equal",)
+
+
+class Lt(Comparison):
+    """x < other, element by element."""
+
+    reference, aliases, categories = np.less, ("less",), REAL
+
+
+class Le(Comparison):
+    """x ≤ other, element by element."""
+
+    reference, aliases, categories = np.less_equal, ("less_equal",), REAL
+
+
+class Gt(Comparison):
+    """x > other, element by element."""
+
+    reference, aliases, categories = np.greater, ("greater",), REAL
+
+
+class Ge(Comparison):
+    """x ≥ other, element by element."""
+
+    reference, aliases, categories = np.greater_equal, ("greater_equal",), REAL
+
+
+class LogicalAnd(Comparison):
+    """Both are non-zero."""
+
+    reference = np.logical_and
+
+
+class LogicalOr(Comparison):
+    """At least one is non-zero."""
+
+    reference = np.logical_or
+
+
+class LogicalXor(Comparison):
+    """Just one is non-zero."""
+
+    reference = np.logical_xor
+
+
+class LogicalNot(Comparison):
+    """It is zero."""
+
+    reference = np.logical_not
+
+
+class Isnan(Comparison):
+    """Not a number."""
+
+    inplace = False
+
+    def reference(self, x):
+        return np.isnan(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
+
+
+class Isinf(Comparison):
+    """Infinite, of either sign."""
+
+    inplace = False
+
+    def reference(self, x):
+        return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
+
+
+class Isfinite(Comparison):
+    """Neither infinite nor NaN."""
+
+    inplace = False
+
+    def reference(self, x):
+        return np.isfinite(x) if x.dtype.kind in "fc" else np.ones(x.shape, np.bool_)
+
+
+class Isposinf(Comparison):
+    """+∞."""
+
+    inplace, categories = False, REAL
+
+    def reference(self, x):
+        return x == np.inf if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
+
+
+class Isneginf(Comparison):
+    """−∞."""
+
+    inplace, categories = False, REAL
+
+    def reference(self, x):
+        return x == -np.inf if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
+
+
+class Signbit(Comparison):
+    """The sign bit is set (also for −0.0)."""
+
+    inplace, categories = False, REAL
+
+    def reference(self, x):
+        return np.signbit(x) if x.dtype.kind == "f" else x < 0
+
+
+# ------------------------------------------------------------------------------------------- bits
+
+
+class BitwiseAnd(Elementwise):
+    """Bits set in both."""
+
+    reference, categories, differentiable = np.bitwise_and, WHOLE, False
+
+
+class BitwiseOr(Elementwise):
+    """Bits set in either."""
+
+    reference, categories, differentiable = np.bitwise_or, WHOLE, False
+
+
+class BitwiseXor(Elementwise):
+    """Bits set in just one."""
+
+    reference, categories, differentiable = np.bitwise_xor, WHOLE, False
+
+
+class BitwiseNot(Elementwise):
+    """Every bit flipped; logical negation for bool."""
+
+    reference, categories, differentiable = np.bitwise_not, WHOLE, False
+
+
+class BitwiseLeftShift(Elementwise):
+    """x · 2^other by shifting bits."""
+
+    reference, categories, differentiable = np.left_shift, (INTEGER, INTEGER), False
+
+
+class BitwiseRightShift(Elementwise):
+    """⌊x / 2^other⌋ by shifting bits."""
+
+    reference, categories, differentiable = np.right_shift, (INTEGER, INTEGER), False
+
+
+# ---------------------------------------------------------------------------------- sign and rounding
+
+
+class Neg(Elementwise):
+    """y = −x."""
+
+    reference, aliases, categories = np.negative, ("negative",), (INTEGER, COMPLEX)
+    native_low = True
+
+    def vjp(self, g, y, x):
+        return (-g,)
+
+
+class Abs(Elementwise):
+    """|x|; the modulus of a complex number."""
+
+    reference, result = np.abs, "real"
+    aliases = ("absolute",)
+    domain = (0.2, 2.0)
+
+    def vjp(self, g, y, x):
+        return (g * x.sgn(),)
+
+
+class Sign(Elementwise):
+    """−1, 0 or 1."""
+
+    categories = REAL
+
+    def reference(self, x):
+        return np.sign(x) if x.dtype != np.bool_ else x
+
+    def vjp(self, g, y, x):
+        return (g * 0,)
+
+
+class Sgn(Elementwise):
+    """x / |x| (0 at 0): the sign, also of complex numbers."""
+
+    def reference(self, x):
+        return np.sign(x) if x.dtype != np.bool_ else x
+
+    def vjp(self, g, y, x):
+        return (_complex_sign_slope(g, y, x) if x.is_complex() else g * 0,)
+
+
+def _complex_sign_slope(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    size = x.abs()
+    return where(size == 0, 0, (g - y * (g * y.conj()).real) / size)
+
+
+class Floor(Elementwise):
+    """The largest integer not above x."""
+
+    categories = REAL
+
+    def reference(self, x):
+        return np.floor(x)
+
+    def vjp(self, g, y, x):
+        return (g * 0,)
+
+
+class Ceil(Elementwise):
+    """The smallest integer not below x."""
+
+    categories = REAL
+
+    def reference(self, x):
+        return np.ceil(x)
+
+    def vjp(self, g, y, x):
+        return (g * 0,)
+
+
+class Trunc(Elementwise):
+    """The integer part, towards 0."""
+
+    categories, aliases = REAL, ("fix",)
+
+    def reference(self, x):
+        return np.trunc(x)
+
+    def vjp(self, g, y, x):
+        return (g * 0,)
+
+
+class RoundHalfEven(Elementwise):
+    """The nearest integer, halves to even."""
+
+    public, categories = False, REAL
+
+    def reference(self, x):
+        return np.round(x)
+
+    def vjp(self, g, y, x):
+        return (g * 0,)
+
+
+# -------------------------------------------------------------------------- exponentials and powers
+
+
+class Smooth(Elementwise, abstract=True):
+    """A differentiable function whose integer arguments become the default float."""
+
+    result = "float"
+
+
+class Exp(Smooth):
+    """eˣ."""
+
+    reference = np.exp
+
+    def vjp(self, g, y, x):
+        return (g * conj(y),)
+
+
+class Exp2(Smooth):
+    """2ˣ."""
+
+    def reference(self, x):
+        return np.exp2(x) if x.dtype.kind != "c" else np.exp(x * x.dtype.type(math.log(2)))
+
+    def vjp(self, g, y, x):
+        return (g * conj(y) * math.log(2),)
+
+
+class Expm1(Smooth):
+    """eˣ − 1, accurate near 0."""
+
+    reference = np.expm1
+
+    def vjp(self, g, y, x):
+        return (g * conj(y + 1),)
+
+
+class Log(Smooth):
+    """The natural logarithm."""
+
+    reference, domain = np.log, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / conj(x),)
+
+
+class Log2(Smooth):
+    """The logarithm to base 2."""
+
+    reference, domain = np.log2, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / (conj(x) * math.log(2)),)
+
+
+class Log10(Smooth):
+    """The logarithm to base 10."""
+
+    reference, domain = np.log10, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / (conj(x) * math.log(10)),)
+
+
+class Log1p(Smooth):
+    """log(1 + x), accurate near 0."""
+
+    reference, domain = np.log1p, (-0.5, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / conj(x + 1),)
+
+
+class Sqrt(Smooth):
+    """√x; NaN for x < 0, infinite slope at 0."""
+
+    reference, domain = np.sqrt, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / (2 * conj(y)),)
+
+
+class Rsqrt(Smooth):
+    """1 / √x."""
+
+    domain = (0.1, 4.0)
+
+    def reference(self, x):
+        return np.reciprocal(np.sqrt(x))
+
+    def vjp(self, g, y, x):
+        return (-0.5 * g * conj(y * y * y),)
+
+
+class Reciprocal(Smooth):
+    """1 / x."""
+
+    domain = (0.2, 3.0)
+
+    def reference(self, x):
+        return np.reciprocal(x)
+
+    def vjp(self, g, y, x):
+        return (-g * conj(y * y),)
+
+
+class Square(Elementwise):
+    """x²."""
+
+    reference = np.square
+
+    def vjp(self, g, y, x):
+        return (g * conj(2 * x),)
+
+
+class Sigmoid(Smooth):
+    """1 / (1 + e⁻ˣ), without overflow."""
+
+    def reference(self, x):
+        if x.dtype.kind == "c":
+            return 1 / (1 + np.exp(-x))
+        e = np.exp(-np.abs(x))
+        return np.where(x >= 0, 1, e) / (1 + e)
+
+    def vjp(self, g, y, x):
+        return (g * conj(y * (1 - y)),)
+
+
+class Relu(Elementwise):
+    """max(x, 0); the slope at 0 is 0."""
+
+    categories = (INTEGER, FLOAT)
+
+    def reference(self, x):
+        return np.maximum(x, x.dtype.type(0))
+
+    def vjp(self, g, y, x):
+        return (g * (y > 0),)
+
+
+# ------------------------------------------------------------------------------------- trigonometry
+
+
+class Sin(Smooth):
+    """sin x."""
+
+    reference = np.sin
+
+    def vjp(self, g, y, x):
+        return (g * conj(x.cos()),)
+
+
+class Cos(Smooth):
+    """cos x."""
+
+    reference = np.cos
+
+    def vjp(self, g, y, x):
+        return (-g * conj(x.sin()),)
+
+
+class Tan(Smooth):
+    """tan x."""
+
+    reference, domain = np.tan, (-1.2, 1.2)
+
+    def vjp(self, g, y, x):
+        return (g * conj(1 + y * y),)
+
+
+class Asin(Smooth):
+    """The angle in [−π/2, π/2] whose sine is x."""
+
+    reference, domain, aliases = np.arcsin, (-0.9, 0.9), ("arcsin",)
+
+    def vjp(self, g, y, x):
+        return (g * conj((1 - x * x).rsqrt()),)
+
+
+class Acos(Smooth):
+    """The angle in [0, π] whose cosine is x."""
+
+    reference, domain, aliases = np.arccos, (-0.9, 0.9), ("arccos",)
+
+    def vjp(self, g, y, x):
+        return (-g * conj((1 - x * x).rsqrt()),)
+
+
+class Atan(Smooth):
+    """The angle in (−π/2, π/2) whose tangent is x."""
+
+    reference, aliases = np.arctan, ("arctan",)
+
+    def vjp(self, g, y, x):
+        return (g / conj(1 + x * x),)
+
+
+class Sinh(Smooth):
+    """(eˣ − e⁻ˣ) / 2."""
+
+    reference = np.sinh
+
+    def vjp(self, g, y, x):
+        return (g * conj(x.cosh()),)
+
+
+class Cosh(Smooth):
+    """(eˣ + e⁻ˣ) / 2."""
+
+    reference = np.cosh
+
+    def vjp(self, g, y, x):
+        return (g * conj(x.sinh()),)
+
+
+class Tanh(Smooth):
+    """sinh x / cosh x."""
+
+    reference = np.tanh
+
+    def vjp(self, g, y, x):
+        return (g * conj(1 - y * y),)
+
+
+class Asinh(Smooth):
+    """The inverse of sinh."""
+
+    reference, aliases = np.arcsinh, ("arcsinh",)
+
+    def vjp(self, g, y, x):
+        return (g * conj((x * x + 1).rsqrt()),)
+
+
+class Acosh(Smooth):
+    """The inverse of cosh on [1, ∞)."""
+
+    reference, domain, aliases = np.arccosh, (1.2, 4.0), ("arccosh",)
+
+    def vjp(self, g, y, x):
+        return (g * conj((x - 1).rsqrt() * (x + 1).rsqrt()),)
+
+
+class Atanh(Smooth):
+    """The inverse of tanh on (−1, 1)."""
+
+    reference, domain, aliases = np.arctanh, (-0.9, 0.9), ("arctanh",)
+
+    def vjp(self, g, y, x):
+        return (g / conj(1 - x * x),)
+
+
+# ------------------------------------------------------------------------------------ complex numbers
+
+
+class ConjPhysical(Elementwise):
+    """The complex conjugate, computed at once."""
+
+    reference = np.conjugate
+
+    def vjp(self, g, y, x):
+        return (g.conj_physical(),)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; real tensors and numbers are returned as they are."""
+    if is_number(x):
+        return x.conjugate() if isinstance(x, complex) else x
+    if isinstance(x, np.ndarray):
+        return x.conj()
+    return x.conj_physical() if x.dtype.is_complex else x
+
+
+operation("conj")(conj)
+
+
+class Angle(Smooth):
+    """The argument of a complex number; 0 or π for real ones."""
+
+    result, inplace = "real", False
+
+    def compute_dtype(self, inputs):
+        kind = super().compute_dtype(inputs)
+        return kind if kind.category >= FLOAT else dtypes.get_default_dtype()
+
+    def reference(self, x):
+        if x.dtype.kind == "c":
+            return np.angle(x)
+        return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
+
+    def vjp(self, g, y, x):
+        return (_angle_slope(g, x) if x.is_complex() else g * 0,)
+
+
+def _angle_slope(g: Tensor, x: Tensor) -> Tensor:
+    squared = x.real * x.real + x.imag * x.imag
+    return where(squared == 0, 0, complex_from(-g * x.imag / squared, g * x.real / squared))
+
+
+class ComplexFrom(Elementwise):
+    """real + i · imag."""
+
+    name, public, categories, domain = "complex", False, (FLOAT, FLOAT), (-2.0, 2.0)
+
+    def reference(self, real, imag):
+        return np.asarray(real + 1j * imag, dtypes.from_numpy_dtype(real.dtype).to_complex().np)
+
+    def _result(self, result, kind):
+        real = np.asarray(result)
+        return real
+
+    def vjp(self, g, y, real, imag):
+        return lambda: g.real, lambda: g.imag
+
+
+_complex_from = ComplexFrom()
+
+
+def complex_from(real: Tensor, imag: Tensor) -> Tensor:
+    """A complex tensor from its real and imaginary parts (both float32 or both float64)."""
+    if real.dtype is not imag.dtype or real.dtype not in (dtypes.float32, dtypes.float64):
+        raise DtypeError(
+            f"complex: expected both parts to be float32 or both float64, got {real.dtype} and {imag.dtype}; convert "
+            "them with .to(...)"
+        )
+    return _complex_from(real, imag)
+
+
+operation("complex", method=False, out=True)(complex_from)
+
+
+# ----------------------------------------------------------------------------------------- selection
+
+
+class Where(Elementwise):
+    """x where the condition holds, else other."""
+
+    public = False
+
+    def reference(self, condition, x, other):
+        return np.where(condition, x, other)
+
+    def evaluate(self, inputs, params):
+        condition, *rest = inputs
+        kind = dtypes.result_dtype(rest)
+        operands = [condition, *(self._operand(x, kind) for x in rest)]
+        arrays = [x.array if isinstance(x, Tensor) else x for x in operands]
+        try:
+            result = np.where(*arrays)
+        except ValueError:
+            raise broadcast_error("where", *(a.shape for a in arrays)) from None
+        return self.record(wrap(result), operands, params)
+
+    def vjp(self, g, y, condition, x, other):
+        return lambda: None, lambda: where(condition, g, 0), lambda: where(condition, 0, g)
+
+
+ADD, SUB, MUL, DIV, POW, WHERE = Add(), Sub(), Mul(), Div(), Pow(), Where()
+FLOOR_DIVIDE, TRUNC_DIVIDE, ROUND = FloorDivide(), TruncDivide(), RoundHalfEven()
+register_module(__name__)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
+    """input where the condition holds, else other; with one argument the indices of its non-zeros."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if not isinstance(condition, Tensor) or condition.dtype not in (dtypes.bool_, dtypes.uint8):
+        found = condition.dtype if isinstance(condition, Tensor) else type(condition).__name__
+        raise DtypeError(f"where: expected condition to be a boolean tensor, but got {found}; compare it first (x > 0)")
+    if condition.dtype is dtypes.uint8:
+        condition = condition.bool()
+    result = WHERE(condition, input, other)
+    return result if out is None else write_out(out, result, "where")

@@ -1,0 +1,919 @@
+"""What an operation is: one class that states its meaning and its gradient, and the kinds they come in.
+
+A primitive says what is its own: `reference` (NumPy: its meaning), `vjp` (its gradient, written in
+tensor operations so that second derivatives follow) and later `lower` (its native body). Its kind
+supplies the rest: type rules, broadcasting, batching under `vmap`. `register` enters it, and every
+composite function, into `OPERATIONS`, from which the package builds functions, methods, the
+documentation table and the tests.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..autograd import tape
+from ..autograd.tape import Node, mode
+from ..dtype import BOOL, COMPLEX, FLOAT, dtype
+from ..errors import AutogradError, DtypeError, ShapeError
+from ..tensor import Tensor, link_view, wrap
+
+new = object.__new__
+ndarray = np.ndarray
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOATS = frozenset({F32, F64})
+next_order = tape.counter.__next__
+
+# ------------------------------------------------------------------------------------ the register
+
+
+@dataclass
+class Operation:
+    """A row of the table of public operations."""
+
+    name: str  # as users write it after `weft.`: 'add', 'linalg.inv'; methods only: 'Tensor.add_'
+    function: Callable
+    kind: str
+    primitive: Primitive | None = None
+    methods: tuple[str, ...] = ()
+    differentiable: bool = True
+    summary: str = ""
+    aliases: tuple[str, ...] = field(default=())
+
+
+OPERATIONS: dict[str, Operation] = {}
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def operation(
+    name: str | None = None,
+    *,
+    function: bool = True,
+    method: bool | str = True,
+    inplace: bool | Callable = False,
+    out: bool = False,
+    aliases: Sequence[str] = (),
+    differentiable: bool = True,
+    kind: str = "composite",
+    primitive: Primitive | None = None,
+) -> Callable[[Callable], Callable]:
+    """Register a public function written over primitives.
+
+    `method` adds it to Tensor (under another name if a string), `inplace` adds `name_`, `out` gives
+    it PyTorch's `out=` argument, `aliases` are further public names with the same forms.
+    """
+
+    def enter(body: Callable) -> Callable:
+        title = name or body.__name__
+        public = with_out(body, title) if out else body
+        methods = []
+        for public_name in (title, *aliases):
+            last = public_name.rpartition(".")[2]
+            if method:
+                last = method if isinstance(method, str) else last
+                setattr(Tensor, last, public)
+                methods.append(last)
+            if inplace:
+                setattr(Tensor, last + "_", inplace if callable(inplace) else in_place(public, last + "_"))
+                methods.append(last + "_")
+            if function:
+                OPERATIONS[public_name] = Operation(
+                    public_name,
+                    public,
+                    kind,
+                    primitive,
+                    tuple(methods),
+                    differentiable,
+                    (body.__doc__ or "").strip().split("\n")[0],
+                    tuple(aliases) if public_name == title else (),
+                )
+        return public
+
+    return enter
+
+
+def with_out(body: Callable, name: str) -> Callable:
+    """`body` with an `out=` argument that receives the result."""
+
+    @functools.wraps(body)
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = body(*args, **kwargs)
+        return result if out is None else write_out(out, result, name)
+
+    return public
+
+
+def write_out(out: Any, result: Any, name: str) -> Any:
+    """Put a result (or several) into the tensors given as `out=`, resizing empty ones."""
+    if isinstance(result, tuple):
+        return type(result)(*(write_out(o, r, name) for o, r in zip(out, result, strict=True))) if hasattr(
+            result, "_fields"
+        ) else tuple(write_out(o, r, name) for o, r in zip(out, result, strict=True))
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out= must be a tensor, got {type(out).__name__}")
+    if mode.grad and (out._needs_grad or result._needs_grad):
+        raise AutogradError(
+            f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad; leave out= away or use no_grad"
+        )
+    if not dtypes.can_cast(result.dtype, out.dtype):
+        raise DtypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    if out.array.shape != result.array.shape:
+        if out._base is None and out.array.size == 0:
+            out.array = np.empty(result.array.shape, out.array.dtype)
+        else:
+            out.resize_(result.shape)
+    np.copyto(out.array, result.array, casting="unsafe")
+    out._bump()
+    return out
+
+
+def in_place(function: Callable, name: str) -> Callable:
+    """The method `name` (with its trailing underscore) that writes `function(self, …)` into self."""
+
+    @functools.wraps(function)
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return update(self, function, args, kwargs, name)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place version of `{name[:-1]}`."
+    return method
+
+
+def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Tensor:
+    """target ← function(target, *args, **kwargs), keeping the memory and rewriting the history."""
+    if target._interpreter is not None:
+        return target._interpreter.write(target, function(target, *args, **kwargs), name)
+    target._check_writable(name)
+    source = target
+    if target._tracked(*args, *kwargs.values()):
+        source = new(Tensor)  # the old value under its old history: later writes do not touch it
+        source.array = target.array.copy()
+        source.node, source._needs_grad = target.node, target._needs_grad
+    return write(target, function(source, *args, **kwargs), name, checked=True)
+
+
+def write(target: Tensor, value: Tensor, name: str, checked: bool = False) -> Tensor:
+    """Copy `value` into the memory of `target`; every view sees it, and gradients follow it."""
+    if not checked:
+        target._check_writable(name)
+    if value._interpreter is not None:
+        return value._interpreter.write(target, value, name)
+    if not dtypes.can_cast(value.dtype, target.dtype):
+        raise DtypeError(
+            f"{name}: result type {value.dtype} can't be cast to the desired output type {target.dtype}; "
+            f"use the out-of-place form, or convert the tensor first"
+        )
+    if value.array.shape != target.array.shape:
+        raise ShapeError(
+            f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(value.shape)}; "
+            "the tensor written to cannot grow"
+        )
+    tracked = target._tracked(value)
+    if tracked and value.dtype is not target.dtype:
+        value = value.to(target.dtype)
+    np.copyto(target.array, value.array, casting="unsafe")
+    target._bump()
+    if tracked:
+        rebase(target, value)
+    return target
+
+
+def rebase(target: Tensor, value: Tensor) -> None:
+    """Let the history of `target`, of the owner of its memory and of all its views tell of the write."""
+    from .view import view_of_root, write_into_root
+
+    root = target._base
+    if root is None:
+        root, fresh = target, value
+    else:
+        fresh = write_into_root(root, target, value)
+        target.node, target._needs_grad = value.node, value._needs_grad
+    root.node, root._needs_grad = fresh.node, fresh._needs_grad
+    for reference in root._views or ():
+        view = reference()
+        if view is not None and view is not target:
+            renewed = view_of_root(root, view)
+            view.node, view._needs_grad = renewed.node, renewed._needs_grad
+
+
+# ---------------------------------------------------------------------- what a gradient formula reads
+
+_METADATA = frozenset("shape dtype ndim device dim size numel is_complex is_floating_point".split())
+
+
+class Meta:
+    """Stands for an input of which only the shape and type are remembered."""
+
+    __slots__ = ("dtype", "shape")
+    device = "cpu"
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.shape, self.dtype = tensor.shape, tensor.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        return self.shape.numel()
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+
+def _reads(code: CodeType) -> tuple[set[str], set[str]]:
+    """Names whose value a piece of code reads, and names of which it reads only shape or type."""
+    values: set[str] = set()
+    metadata: set[str] = set()
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
+    for here, following in zip(instructions, [*instructions[1:], None], strict=True):
+        if not here.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")):
+            continue
+        names = here.argval if isinstance(here.argval, tuple) else (here.argval,)
+        values.update(names[:-1])
+        looks_only = (
+            following is not None
+            and following.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            and following.argval in _METADATA
+        )
+        (metadata if looks_only else values).add(names[-1])
+    return values, metadata
+
+
+def formula_reads(vjp: Callable, inputs: int) -> list[tuple[set[str], set[str]]]:
+    """For each input: what `vjp` reads (values, metadata) to make the gradient of that input.
+
+    When `vjp` returns one lambda for each input, only that lambda's reads count for it.
+    """
+    code = vjp.__code__
+    values, metadata = _reads(code)
+    lambdas = [c for c in code.co_consts if isinstance(c, CodeType)]
+    inner = [_reads(c) for c in lambdas]
+    for nested, c in zip(inner, lambdas, strict=True):
+        for deeper in (k for k in c.co_consts if isinstance(k, CodeType)):
+            more = _reads(deeper)
+            nested[0].update(more[0])
+            nested[1].update(more[1])
+    if len(lambdas) == inputs and inputs > 0:
+        return [(values | v, metadata | m) for v, m in inner]
+    everything = (values.union(*(v for v, _ in inner)), metadata.union(*(m for _, m in inner)))
+    return [everything] * inputs
+
+
+SAVE, LOOK, DROP = "save", "look", "drop"
+
+
+# --------------------------------------------------------------------------------------- primitives
+
+
+class Primitive:
+    """One operation that is not made of others.
+
+    `reference(*arrays, **params)` computes it with NumPy. `vjp(g, y, *inputs, **params)` returns
+    one gradient for each input: a tensor, None, or a function of no arguments that is called only
+    if that input needs a gradient. What `vjp` does not read is not saved.
+    """
+
+    differentiable = True
+    reads: str | None = None  # 'shapes': remember only shapes and types whatever vjp seems to read
+    gradient_output: int | None = None  # for several outputs: which may carry gradients (None: floating ones)
+
+    reference: Callable
+    vjp: Callable | None = None
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.abstract = abstract
+
+    def __init__(self) -> None:
+        title = type(self).__name__
+        self.title = title
+        self.name = self.__dict__.get("name") or getattr(type(self), "name", None) or snake_case(title)
+        self.kind = next(c.__name__ for c in type(self).__mro__ if c.__dict__.get("abstract"))
+        self._plans: dict[tuple[bool, ...], tuple[str, tuple[str, ...]]] = {}
+        PRIMITIVES[title] = self
+
+    # ------------------------------------------------------------------------------ running forward
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """Compute on tensors (and numbers), recording what differentiation will need."""
+        interpreter = None
+        for x in inputs:
+            if isinstance(x, Tensor) and x._interpreter is not None:
+                if interpreter is None or x._interpreter.level > interpreter.level:
+                    interpreter = x._interpreter
+        if interpreter is not None:
+            return interpreter.apply(self, inputs, params)
+        return self.evaluate(inputs, params)
+
+    def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Run `reference` on the arrays of plain tensors, wrap and record the result."""
+        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        result = mode.run(self.compute, *arrays, **params)
+        if result.__class__ is tuple:
+            return self.record_many(tuple(wrap(r) for r in result), inputs, params)
+        return self.record(wrap(result), inputs, params)
+
+    def compute(self, *arrays: Any, **params: Any) -> Any:
+        """`reference`, unless the kind adds something around it (float32 accumulation…)."""
+        return self.reference(*arrays, **params)
+
+    # ---------------------------------------------------------------------------------- recording
+    def plan(self, needs: tuple[bool, ...]) -> tuple[str, tuple[str, ...]]:
+        """What to keep of the output and of each input when just `needs` need gradients."""
+        found = self._plans.get(needs)
+        if found is None:
+            found = self._plans[needs] = self._make_plan(needs)
+        return found
+
+    def _make_plan(self, needs: tuple[bool, ...]) -> tuple[str, tuple[str, ...]]:
+        if self.reads == "shapes":
+            return DROP, (LOOK,) * len(needs)
+        function = self.vjp.__func__ if hasattr(self.vjp, "__func__") else self.vjp
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount]
+        names = names[1:] if names and names[0] == "self" else names
+        if code.co_flags & 0x04:  # *inputs: kept whole
+            return SAVE, (SAVE,) * len(needs)
+        reads = formula_reads(function, len(needs))
+        values = set().union(*(r[0] for r, need in zip(reads, needs, strict=True) if need))
+        looks = set().union(*(r[1] for r, need in zip(reads, needs, strict=True) if need))
+
+        def decide(name: str) -> str:
+            return SAVE if name in values else LOOK if name in looks else DROP
+
+        return decide(names[1]), tuple(decide(n) for n in names[2 : 2 + len(needs)])
+
+    def record(self, out: Tensor, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
+        """Put the operation that made `out` on the tape, if any input needs a gradient."""
+        if mode.grad and self.differentiable and out.array.dtype.kind in "fcV":
+            needs = tuple(isinstance(x, Tensor) and x._needs_grad for x in inputs)
+            if True in needs:
+                out.node = self.make_node(out, inputs, params, needs)
+                out._needs_grad = True
+        return out
+
+    def record_many(self, outs: tuple[Tensor, ...], inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Tensor, ...]:
+        """`record` for an operation with several outputs: each gets a node that points to the shared one."""
+        if not (mode.grad and self.differentiable):
+            return outs
+        needs = tuple(isinstance(x, Tensor) and x._needs_grad for x in inputs)
+        if True not in needs:
+            return outs
+        node = self.make_node(outs, inputs, params, needs)
+        node.outputs = tuple(Meta(o) for o in outs)
+        for index, out in enumerate(outs):
+            if out.array.dtype.kind in "fcV":
+                out.node, out._needs_grad = pick(node, index), True
+        return outs
+
+    def make_node(self, out: Any, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Node:
+        node = new(Node)
+        node.op, node.params, node.order = self, params, next_order()
+        node.edges = tuple(
+            (x.node if x.node is not None else x) if need else None for x, need in zip(inputs, needs, strict=True)
+        )
+        keep_output, keep_inputs = self.plan(needs)
+        saved, versions = [], []
+        for x, keep in zip(inputs, keep_inputs, strict=False):
+            version = None
+            if keep is DROP:
+                x = None
+            elif isinstance(x, Tensor):
+                if keep is LOOK:
+                    x = Meta(x)
+                else:
+                    version = x._counter[0] if x._counter is not None else 0
+            saved.append(x)
+            versions.append(version)
+        node.saved, node.versions = saved, versions
+        if keep_output is SAVE:
+            save_output(node, out)
+        elif keep_output is LOOK:
+            node.output = Meta(out) if isinstance(out, Tensor) else tuple(Meta(o) for o in out)
+        if mode.anomaly:
+            node.trace = tape.forward_trace()
+        return node
+
+    # ---------------------------------------------------------------------------- running backward
+    def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> list[Any]:
+        """The gradients of the inputs from the gradient(s) of the output(s)."""
+        xs = node.saved
+        if node.versions is not None:
+            check_versions(node)
+        if node.outputs is not None:
+            g = [
+                wrap(np.zeros(m.shape, m.dtype.np)) if one is None else one for one, m in zip(g, node.outputs, strict=True)
+            ]
+        y = node.output
+        if y is not None and y.__class__ is not Meta:
+            y = rebuilt_output(node)
+        results = self.vjp(g, y, *xs, **node.params)
+        if useful is None:
+            return [r() if r.__class__ is FUNCTION and e is not None else r for r, e in zip(results, node.edges, strict=False)]
+        return [
+            (r() if r.__class__ is FUNCTION else r) if use else None
+            for r, use in zip(results, useful, strict=False)
+        ]
+
+    def free(self, node: Node) -> None:
+        """Let go of what the node saved; a node that saved nothing can be used again."""
+        if node.output is not None or any(isinstance(x, Tensor) for x in node.saved):
+            node.saved, node.output, node.freed = None, None, True
+
+    # ------------------------------------------------------------------------------------ batching
+    def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Any:
+        """The operation on inputs that carry a batch at dimension 0 (where `batched` says so).
+
+        The general rule runs the batch one by one; kinds that can do better override it.
+        """
+        rows = []
+        for i in range(size):
+            rows.append(self(*(x.select(0, i) if b else x for x, b in zip(inputs, batched, strict=True)), **params))
+        from .join import stack
+
+        if isinstance(rows[0], tuple):
+            return tuple(stack(column) for column in zip(*rows, strict=True))
+        return stack(rows)
+
+
+FUNCTION = type(lambda: None)
+
+
+def register_module(name: str) -> None:
+    """Make one instance of every primitive class of a module that has none yet."""
+    pending = [Primitive]
+    while pending:
+        cls = pending.pop()
+        pending.extend(cls.__subclasses__())
+        if cls.__module__ == name and not cls.__dict__.get("abstract") and cls.__name__ not in PRIMITIVES:
+            cls()
+
+
+def snake_case(title: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", title).lower()
+
+
+def pick(node: Node, index: int) -> Node:
+    """The tape's name for output `index` of an operation with several outputs."""
+    part = new(Node)
+    part.op, part.edges, part.index, part.order = node.op, (node,), index, next_order()
+    return part
+
+
+def save_output(node: Node, out: Any) -> None:
+    """Remember the output without a cycle: its array and its counter of in-place writes."""
+    if isinstance(out, tuple):
+        node.output = tuple(o.array for o in out)
+        node.output_counter = [0]
+        return
+    node.output = out.array
+    if out._counter is None:
+        out._counter = [0]
+    node.output_counter, node.output_version = out._counter, out._counter[0]
+
+
+def rebuilt_output(node: Node) -> Any:
+    """The saved output as a tensor, again part of the graph when the gradient itself is recorded."""
+    if node.output_counter[0] != node.output_version:
+        raise_modified(node, "output", node.output.shape, node.output_version, node.output_counter[0])
+    if node.output.__class__ is tuple:
+        parts = []
+        for index, array in enumerate(node.output):
+            part = wrap(array)
+            if mode.grad and array.dtype.kind in "fcV":
+                part.node, part._needs_grad = pick(node, index), True
+            parts.append(part)
+        return tuple(parts)
+    y = new(Tensor)
+    y.array = node.output
+    y._counter = node.output_counter
+    if mode.grad:
+        y.node, y._needs_grad = node, True
+    return y
+
+
+def check_versions(node: Node) -> None:
+    """Refuse to use a saved tensor that was written to after the forward pass."""
+    for x, version in zip(node.saved, node.versions, strict=True):
+        if version is not None and x._counter is not None and x._counter[0] != version:
+            raise_modified(node, "input", x.shape, version, x._counter[0])
+
+
+def raise_modified(node: Node, role: str, shape: Any, expected: int, found: int) -> None:
+    where = f"\nThe forward call was made here:\n{node.trace}" if node.trace else ""
+    raise AutogradError(
+        f"backward: one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"an {role} of {node.name()} with shape {list(shape)} is at version {found}; expected version {expected} "
+        f"instead. Write it out of place, or .clone() it before the write.{where}"
+    )
+
+
+# --------------------------------------------------------------------------------------- elementwise
+
+_SCALARS: dict[tuple[Any, np.dtype], ndarray] = {}
+
+
+def scalar_array(value: Any, kind: np.dtype) -> ndarray:
+    """A 0-d array of a number, remembered: NumPy takes arrays faster than Python numbers."""
+    key = (value, kind)
+    found = _SCALARS.get(key)
+    if found is None:
+        if kind.kind in "iu" and isinstance(value, int):
+            found = np.array(value & (2 ** (8 * kind.itemsize) - 1), f"u{kind.itemsize}").view(kind)  # wraps around
+        else:
+            found = mode.run(np.asarray, value, kind)
+        if value == 0:  # 0.0 and -0.0 are equal keys
+            return found
+        if len(_SCALARS) > 4096:
+            _SCALARS.clear()
+        _SCALARS[key] = found
+    return found
+
+
+class Elementwise(Primitive, abstract=True):
+    """y[i] = f(x₁[i], x₂[i], …) with broadcasting.
+
+    `result`: 'same' (the promoted type), 'float' (integers become the default float), 'bool', 'real'
+    (the real type of a complex one). `categories`: the lowest and highest category taken.
+    """
+
+    result = "same"
+    categories = (BOOL, COMPLEX)
+    domain: Any = (-2.0, 2.0)  # where the tests draw their inputs
+    inplace = True
+    public = True  # whether registering makes the function and methods by itself
+    aliases: tuple[str, ...] = ()
+    namespace = ""
+    native_low = False  # whether `reference` takes float16 and bfloat16 as they are
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arity = getattr(self.reference, "nin", None) or self.reference.__code__.co_argcount - 1
+        self.fast = self._unary() if self.arity == 1 else self._binary() if self.arity == 2 else self.__call__
+        if self.public:
+            self.publish()
+
+    def publish(self) -> None:
+        """Create the public function, the method and the in-place method."""
+        fast, name = self.fast, self.namespace + self.name
+        if self.arity == 1:
+
+            def public(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+                return fast(input) if out is None else write_out(out, fast(input), name)
+        else:
+
+            def public(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+                return fast(input, other) if out is None else write_out(out, fast(input, other), name)
+
+        public.__name__ = public.__qualname__ = self.name
+        public.__doc__ = type(self).__doc__
+        inplace = self.into(public, self.name + "_") if self.inplace else False
+        self.function = operation(
+            name,
+            inplace=inplace,
+            method=not self.namespace,
+            aliases=self.aliases,
+            differentiable=self.differentiable,
+            kind=self.kind,
+            primitive=self,
+        )(public)
+
+    def _unary(self) -> Callable:
+        """The shortest way from a float tensor to the result; everything else takes `__call__`."""
+        ufunc, slow, make_node = self.reference, self.__call__, self.make_node
+        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float"):
+            return slow
+        differentiable = self.differentiable
+
+        def fast(x: Tensor) -> Tensor:
+            try:
+                a = x.array
+                kind = a.dtype
+            except AttributeError:
+                return slow(x)
+            if kind is not F32 and kind is not F64:
+                return slow(x)
+            y = mode.run(ufunc, a)
+            out = new(Tensor)
+            out.array = y if y.__class__ is ndarray else np.asarray(y)
+            if x._needs_grad and mode.grad and differentiable:
+                out.node = make_node(out, (x,), {}, (True,))
+                out._needs_grad = True
+            elif mode.inference:
+                out._inference = True
+            return out
+
+        return fast
+
+    def _binary(self) -> Callable:
+        """The shortest way for two float tensors of one type, or a float tensor and a number."""
+        ufunc, slow, make_node = self.reference, self.__call__, self.make_node
+        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float", "bool"):
+            return slow
+        differentiable = self.differentiable
+
+        def fast(x: Any, y: Any) -> Tensor:
+            try:
+                if x.__class__ is float or x.__class__ is int:
+                    b = y.array
+                    kind = b.dtype
+                    if kind is not F32 and kind is not F64:
+                        return slow(x, y)
+                    a, x_needs, y_needs = scalar_array(x, kind), False, y._needs_grad
+                else:
+                    a = x.array
+                    kind, x_needs = a.dtype, x._needs_grad
+                    if kind is not F32 and kind is not F64:
+                        return slow(x, y)
+                    if y.__class__ is float or y.__class__ is int:
+                        b, y_needs = scalar_array(y, kind), False
+                    else:
+                        b, y_needs = y.array, y._needs_grad
+                        if b.dtype is not kind:
+                            return slow(x, y)
+            except AttributeError:
+                return slow(x, y)
+            try:
+                r = mode.run(ufunc, a, b)
+            except ValueError:
+                raise broadcast_error(self.name, a.shape, b.shape) from None
+            out = new(Tensor)
+            out.array = r if r.__class__ is ndarray else np.asarray(r)
+            if (x_needs or y_needs) and differentiable and mode.grad:
+                out.node = make_node(out, (x, y), {}, (x_needs, y_needs))
+                out._needs_grad = True
+            elif mode.inference:
+                out._inference = True
+            return out
+
+        return fast
+
+    def into(self, function: Callable, name: str) -> Callable:
+        """The in-place method: straight into the memory when nothing is recorded, else through `update`."""
+        ufunc = self.reference
+        if not isinstance(ufunc, np.ufunc) or self.arity != 2 or self.result == "bool":
+            return in_place(function, name)
+
+        def method(self: Tensor, other: Any, **kwargs: Any) -> Tensor:
+            if not kwargs and self._interpreter is None:
+                a = self.array
+                kind = a.dtype
+                number = other.__class__ is float or other.__class__ is int
+                b = scalar_array(other, kind) if number and kind in FLOATS else getattr(other, "array", None)
+                if b is not None and b.dtype is kind and kind in FLOATS and not self._tracked(other):
+                    self._check_writable(name)
+                    try:
+                        mode.run(ufunc, a, b, a)
+                    except ValueError:
+                        raise broadcast_error(name, a.shape, b.shape) from None
+                    self._bump()
+                    return self
+            return update(self, function, (other,), kwargs, name)
+
+        method.__name__ = method.__qualname__ = name
+        method.__doc__ = f"In-place version of `{name[:-1]}`."
+        return method
+
+    # ------------------------------------------------------------------------------ the general way
+    def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
+        kind = self.compute_dtype(inputs)
+        cast = [self._operand(x, kind) for x in inputs]
+        arrays = [x.array if isinstance(x, Tensor) else x for x in cast]
+        if kind in dtypes.LOW_PRECISION and not self.native_low:
+            arrays = [a.astype(F32) for a in arrays]
+        try:
+            result = mode.run(self.reference, *arrays, **params)
+        except ValueError:
+            if len(arrays) == 1:
+                raise
+            raise broadcast_error(self.name, *(a.shape for a in arrays)) from None
+        return self.record(wrap(self._result(result, kind)), cast, params)
+
+    def compute_dtype(self, inputs: Sequence[Any]) -> dtype:
+        """The type in which the operation is computed, by promotion and this operation's rule."""
+        kind = dtypes.result_dtype(inputs)
+        if self.result == "float" and kind.category < FLOAT:
+            kind = dtypes.get_default_dtype()
+        low, high = self.categories
+        if not low <= kind.category <= high:
+            names = ("bool", "integer", "floating-point", "complex")
+            raise DtypeError(
+                f'{self.name}: "{self.name}" not implemented for {kind} (takes {names[low]} to {names[high]} tensors); '
+                f"convert the input with .to(...)"
+            )
+        return kind
+
+    def _operand(self, x: Any, kind: dtype) -> Any:
+        if not isinstance(x, Tensor):
+            return scalar_array(x, kind.np)
+        return x if x.dtype is kind else x.to(kind)
+
+    def _result(self, result: Any, kind: dtype) -> ndarray:
+        result = np.asarray(result)
+        if self.result == "bool":
+            return result if result.dtype == np.bool_ else result.astype(np.bool_)
+        wanted = kind.to_real() if self.result == "real" else kind
+        return result if result.dtype is wanted.np else result.astype(wanted.np)
+
+    def make_node(self, out: Tensor, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Node:
+        node = Primitive.make_node(self, out, inputs, params, needs)
+        shape = out.array.shape
+        for x, need in zip(inputs, needs, strict=True):
+            if need and x.array.shape != shape:
+                node.shapes = tuple(x.array.shape if n else None for x, n in zip(inputs, needs, strict=True))
+        return node
+
+    def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> list[Any]:
+        results = Primitive.pull(self, node, g, useful)
+        if node.shapes is None:
+            return results
+        return [
+            r if r is None or shape is None or not isinstance(r, Tensor) else summed_to(r, shape)
+            for r, shape in zip(results, node.shapes, strict=True)
+        ]
+
+    def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Tensor:
+        """Line up the ranks behind the batch dimension, then compute as usual."""
+        rank = max(x.ndim - b for x, b in zip(inputs, batched, strict=True) if isinstance(x, Tensor))
+        return self(*(_raise_rank(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
+
+
+def _raise_rank(x: Tensor, rank: int) -> Tensor:
+    """(B, *rest) → (B, 1, …, 1, *rest) with `rank` dimensions behind the batch."""
+    missing = rank - (x.ndim - 1)
+    return x.reshape(x.shape[0], *(1,) * missing, *x.shape[1:]) if missing > 0 else x
+
+
+def summed_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Undo broadcasting: sum over the axes along which `shape` was stretched."""
+    if tuple(g.shape) == tuple(shape):
+        return g
+    extra = g.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        i + extra for i, size in enumerate(shape) if size == 1 and g.shape[i + extra] != 1
+    )
+    total = g.sum(axes, keepdim=True) if axes else g
+    return total.reshape(shape) if extra else total
+
+
+def broadcast_error(name: str, *shapes: tuple[int, ...]) -> ShapeError:
+    """What to say when sizes do not broadcast: which dimension, which sizes."""
+    rank = max(len(s) for s in shapes)
+    padded = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    for d in reversed(range(rank)):
+        sizes = {s[d] for s in padded} - {1}
+        if len(sizes) > 1:
+            first, second = [s[d] for s in padded if s[d] != 1][:2]
+            if first == second:
+                second = next(s[d] for s in padded if s[d] not in (1, first))
+            return ShapeError(
+                f"{name}: The size of tensor a ({first}) must match the size of tensor b ({second}) at non-singleton "
+                f"dimension {d}; shapes {', '.join(str(tuple(s)) for s in shapes)} cannot be broadcast: reshape or "
+                "unsqueeze one of them"
+            )
+    return ShapeError(f"{name}: shapes {', '.join(str(tuple(s)) for s in shapes)} cannot be combined")
+
+
+# --------------------------------------------------------------------------------------- other kinds
+
+
+class Reduction(Primitive, abstract=True):
+    """y = reduction of x over `dim` (a tuple of non-negative numbers), keeping them as size 1 or not.
+
+    `reference(x, dim, keepdim)`; float16 and bfloat16 are accumulated in float32.
+    """
+
+    accumulate = True
+
+    def compute(self, x: ndarray, **params: Any) -> Any:
+        if self.accumulate and x.dtype in LOW_NUMPY:
+            return self.reference(x.astype(F32), **params).astype(x.dtype)
+        return self.reference(x, **params)
+
+    def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Any:
+        dim = params["dim"]
+        shifted = tuple(d + 1 for d in dim) if isinstance(dim, tuple) else dim + 1
+        return self(*inputs, **{**params, "dim": shifted})
+
+
+LOW_NUMPY = frozenset(d.np for d in dtypes.LOW_PRECISION)
+
+
+class View(Primitive, abstract=True):
+    """The same memory seen through other sizes, strides and offset. `reference` returns a NumPy view.
+
+    `batch_params(params, x)` gives the parameters for an input with a batch in front.
+    """
+
+    def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        (x,) = inputs
+        array = self.reference(x.array, **params)
+        if array.__class__ is tuple:
+            outs = tuple(self._window(x, a) for a in array)
+            return self.record_many(outs, inputs, params)
+        out = self._window(x, array)
+        return self.record(out, inputs, params)
+
+    def _window(self, x: Tensor, array: ndarray) -> Tensor:
+        out = new(Tensor)
+        out.array = array
+        link_view(out, x)
+        if x._inference:
+            out._inference = True
+        return out
+
+    def batch_params(self, params: dict[str, Any], x: Tensor) -> dict[str, Any] | None:
+        """Parameters for x of shape (B, …); None: no such parameters, take the general rule."""
+        return None
+
+    def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Any:
+        shifted = self.batch_params(params, inputs[0])
+        if shifted is None:
+            return Primitive.batch(self, inputs, batched, size, params)
+        return self(*inputs, **shifted)
+
+
+class Contraction(Primitive, abstract=True):
+    """Sums of products over shared axes; float16 and bfloat16 are accumulated in float32."""
+
+    def compute(self, *arrays: ndarray, **params: Any) -> ndarray:
+        kind = arrays[0].dtype
+        if kind in LOW_NUMPY:
+            return self.reference(*(a.astype(F32) for a in arrays), **params).astype(kind)
+        return self.reference(*arrays, **params)
+
+
+class Indexing(Primitive, abstract=True):
+    """Reads from or writes to places given by integer tensors."""
+
+
+class Window(Primitive, abstract=True):
+    """Sliding windows over the last dimensions, and their adjoint."""
+
+
+class Opaque(Primitive, abstract=True):
+    """Everything computed as a whole by NumPy or SciPy.
+
+    `leading`: all but the last so many dimensions of each input are batch dimensions, so a batch in
+    front needs nothing but equal ranks.
+    """
+
+    leading: int | None = None
+    low_precision = False  # whether `reference` takes float16 and bfloat16 itself
+
+    def compute(self, *arrays: Any, **params: Any) -> Any:
+        if not self.low_precision and any(isinstance(a, ndarray) and a.dtype in LOW_NUMPY for a in arrays):
+            kind = next(a.dtype for a in arrays if isinstance(a, ndarray) and a.dtype in LOW_NUMPY)
+            result = self.reference(
+                *(a.astype(F32) if isinstance(a, ndarray) and a.dtype in LOW_NUMPY else a for a in arrays), **params
+            )
+            return _cast_floats(result, kind)
+        return self.reference(*arrays, **params)
+
+    def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Any:
+        if self.leading is None:
+            return Primitive.batch(self, inputs, batched, size, params)
+        rank = max(x.ndim - b for x, b in zip(inputs, batched, strict=True))
+        shape = (size,)
+        widened = [
+            _raise_rank(x, rank) if b else x.expand(*shape, *(1,) * (rank - x.ndim), *x.shape)
+            for x, b in zip(inputs, batched, strict=True)
+        ]
+        return self(*widened, **params)
+
+
+def _cast_floats(result: Any, kind: np.dtype) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_cast_floats(r, kind) for r in result)
+    return result.astype(kind) if result.dtype.kind == "f" else result
+
+
+def python_int(value: Any, name: str) -> int:
+    """An integer argument given as int, NumPy integer or one-element integer tensor."""
+    try:
+        return value.__index__()
+    except AttributeError:
+        raise TypeError(f"{name}: expected an integer, got {type(value).__name__} {value!r}") from None
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex, np.generic))
+
