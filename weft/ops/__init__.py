@@ -1,3 +1,22 @@
 """What can be computed: every operation has its one home in this package, and registers itself."""
 
-from . import contract, convert, create, elementwise, join, operators, reduce, view  # noqa: F401
+from . import (  # noqa: F401
+    contract,
+    convert,
+    create,
+    elementwise,
+    fft,
+    index,
+    join,
+    linalg,
+    operators,
+    reduce,
+    sample,
+    scan,
+    shape,
+    sort,
+    sparse,
+    special,
+    view,
+    window,
+)

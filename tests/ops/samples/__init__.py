@@ -1,0 +1,1 @@
+"""Sample calls of every operation, one table a file of `weft/ops`."""
