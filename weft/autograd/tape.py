@@ -11,6 +11,7 @@ import contextvars
 import functools
 import inspect
 import itertools
+import operator
 import sys
 import threading
 import traceback
@@ -28,7 +29,7 @@ counter = itertools.count()
 
 
 class _Mode(threading.local):
-    """What each thread has switched on: recording, inference mode, anomaly detection.
+    """What each thread has switched on: recording, inference mode.
 
     `run(function, *arrays)` calls NumPy in a context whose floating-point warnings are off, at the
     cost of a plain call; the user's own NumPy settings stay as they are.
@@ -36,9 +37,6 @@ class _Mode(threading.local):
 
     grad = True
     inference = False
-    anomaly = False
-    check_nan = True
-    saved_hooks: tuple[Callable, Callable] | None = None
 
     def __init__(self) -> None:
         context = contextvars.copy_context()
@@ -46,7 +44,15 @@ class _Mode(threading.local):
         self.run = context.run
 
 
+class _Switches:
+    """What is switched on for all threads: anomaly detection."""
+
+    anomaly = False
+    check_nan = True
+
+
 mode = _Mode()
+switches = _Switches()
 
 
 class Node:
@@ -67,6 +73,7 @@ class Node:
     pre_hooks: dict[int, Callable] | None = None
     retained: list[Any] | None = None
     trace: str | None = None
+    keeps = False  # whether it saved tensors, and so can be used only once
     freed = False
     order = 0
 
@@ -172,16 +179,17 @@ class _Switch:
     """A context manager that is also a decorator; sets attributes of `mode` and puts them back."""
 
     settings: dict[str, Any] = {}  # noqa: RUF012  overwritten by subclasses
+    where: Any = mode
 
     def __enter__(self) -> None:
         stack = self.__dict__.setdefault("_before", [])
-        stack.append({name: getattr(mode, name) for name in self.settings})
+        stack.append({name: getattr(self.where, name) for name in self.settings})
         for name, value in self.settings.items():
-            setattr(mode, name, value)
+            setattr(self.where, name, value)
 
     def __exit__(self, *_: object) -> None:
         for name, value in self.__dict__["_before"].pop().items():
-            setattr(mode, name, value)
+            setattr(self.where, name, value)
 
     def __call__(self, function: Callable) -> Callable:
         if inspect.isgeneratorfunction(function):
@@ -278,6 +286,8 @@ def is_inference_mode_enabled() -> bool:
 class detect_anomaly(_Switch):  # noqa: N801
     """Remember where each operation was called, and stop at the first NaN gradient with that line."""
 
+    where = switches
+
     def __init__(self, check_nan: bool = True) -> None:
         self.settings = {"anomaly": True, "check_nan": check_nan}
 
@@ -296,7 +306,7 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801
 
 
 def is_anomaly_enabled() -> bool:
-    return mode.anomaly
+    return switches.anomaly
 
 
 def forward_trace() -> str:
@@ -322,11 +332,7 @@ def collect(roots: Iterable[Any]) -> list[Node]:
             if edge.__class__ is Node and edge not in seen:
                 seen.add(edge)
                 stack.append(edge)
-    return sorted(seen, key=_order)
-
-
-def _order(node: Node) -> int:
-    return node.order
+    return sorted(seen, key=operator.attrgetter("order"))
 
 
 def leaves(roots: Iterable[Any]) -> dict[int, Tensor]:
@@ -374,57 +380,73 @@ def sweep(
         useful = _reaching(nodes, wanted)
     before = mode.grad
     mode.grad = create_graph
+    check_nan = switches.anomaly and switches.check_nan
     try:
         for node in reversed(nodes):
             g = pending.pop(node, None)
-            if g is None or (wanted is not None and id(node) not in useful):
+            if g is None:
                 continue
-            if node.pre_hooks:
-                g = _run_hooks(node.pre_hooks, g)
-            if node.retained:
-                for reference in node.retained:
-                    _retain(reference, g)
-            if wanted is not None and id(node) in wanted:
-                caught[id(node)] = g
-            _step(node, g, pending, retain_graph, useful if wanted is not None else None)
+            if node.pre_hooks or node.retained:
+                g = _announce(node, g)
+            flags = None
+            if wanted is not None:
+                if id(node) not in useful:
+                    continue
+                if id(node) in wanted:
+                    caught[id(node)] = g
+                flags = [e is not None and id(e) in useful for e in node.edges]
+            if node.index is not None:
+                _hand_over(node, g, pending)
+                continue
+            if node.freed:
+                raise _used_twice(node)
+            results = node.op.pull(node, g, flags)
+            if check_nan:
+                _look_for_nan(node, results)
+            if node.hooks:
+                results = _run_node_hooks(node, results, g)
+            if node.keeps and not retain_graph:
+                node.saved = node.output = None
+                node.freed = True
+            for edge, result in zip(node.edges, results):  # noqa: B905  hot, lengths are equal by construction
+                if edge is not None and result is not None:
+                    pending[edge] = pending[edge] + result if edge in pending else result
         _finish_leaves(pending, wanted, caught, accumulate, create_graph)
     finally:
         mode.grad = before
     return caught
 
 
-def _step(node: Node, g: Any, pending: dict[Any, Any], retain_graph: bool, useful: set[int] | None) -> None:
-    """Run one node: its formula, its hooks, and the delivery of the results."""
-    if node.index is not None:  # one of several outputs: hand over to the node that made them all
-        parent = node.edges[0]
-        slots = pending.get(parent)
-        if slots is None:
-            slots = pending[parent] = [None] * len(parent.outputs)
-        slots[node.index] = g if slots[node.index] is None else slots[node.index] + g
-        return
-    if node.freed:
-        raise AutogradError(
-            "backward: trying to go backward through the graph a second time, but the tensors saved by "
-            f"{node.name()} have been freed; pass retain_graph=True the first time if you need both"
-        )
-    if useful is None:
-        results = node.op.pull(node, g)
-    else:
-        results = node.op.pull(node, g, [e is not None and (id(e) in useful) for e in node.edges])
-    if mode.anomaly and mode.check_nan:
-        _look_for_nan(node, results)
-    if node.hooks:
-        for hook in list(node.hooks.values()):
-            changed = hook(tuple(results), (g,))
-            results = results if changed is None else changed
-    if not retain_graph and node.saved is not None:
-        node.op.free(node)
-    for edge, result in zip(node.edges, results, strict=False):
-        if edge is not None and result is not None:
-            if edge in pending:
-                pending[edge] = pending[edge] + result
-            else:
-                pending[edge] = result
+def _announce(node: Node, g: Any) -> Any:
+    """Tell hooks and retained tensors the gradient that has arrived; hooks may change it."""
+    if node.pre_hooks:
+        g = _run_hooks(node.pre_hooks, g)
+    for reference in node.retained or ():
+        _retain(reference, g)
+    return g
+
+
+def _hand_over(node: Node, g: Any, pending: dict[Any, Any]) -> None:
+    """One of several outputs: leave its gradient with the node that made them all."""
+    parent = node.edges[0]
+    slots = pending.get(parent)
+    if slots is None:
+        slots = pending[parent] = [None] * len(parent.outputs)
+    slots[node.index] = g if slots[node.index] is None else slots[node.index] + g
+
+
+def _used_twice(node: Node) -> AutogradError:
+    return AutogradError(
+        "backward: trying to go backward through the graph a second time, but the tensors saved by "
+        f"{node.name()} have been freed; pass retain_graph=True the first time if you need both"
+    )
+
+
+def _run_node_hooks(node: Node, results: Sequence[Any], g: Any) -> Sequence[Any]:
+    for hook in list(node.hooks.values()):
+        changed = hook(tuple(results), (g,))
+        results = results if changed is None else changed
+    return results
 
 
 def _deliver(pending: dict[Any, Any], edge: Any, g: Any) -> None:

@@ -18,6 +18,7 @@ from ..tensor import Tensor, wrap
 from .primitive import Elementwise, broadcast_error, is_number, mode, operation, register_module, write_out
 
 REAL = (BOOL, FLOAT)
+NUMERIC = (INTEGER, FLOAT)
 WHOLE = (BOOL, INTEGER)
 
 
@@ -74,8 +75,15 @@ class Sub(Elementwise):
 
     public = False
     reference = np.subtract
-    categories = (INTEGER, COMPLEX)
     native_low = True
+
+    def compute_dtype(self, inputs):
+        if any(isinstance(x, Tensor) and x.dtype is dtypes.bool_ for x in inputs):
+            raise DtypeError(
+                "sub: subtraction, the `-` operator, with a bool tensor is not supported; use `^` or logical_xor() "
+                "instead, or `~` to invert a mask"
+            )
+        return super().compute_dtype(inputs)
 
     def vjp(self, g, y, x, other):
         return lambda: g, lambda: -g
@@ -196,7 +204,7 @@ def _integer_zero_guard(name: str, other: np.ndarray) -> None:
 class Remainder(Elementwise):
     """x − other · ⌊x / other⌋: the remainder with the sign of the divisor (Python's %)."""
 
-    categories = REAL
+    categories = NUMERIC
 
     def reference(self, x, other):
         _integer_zero_guard("remainder", other)
@@ -209,7 +217,7 @@ class Remainder(Elementwise):
 class Fmod(Elementwise):
     """The remainder with the sign of the dividend (C's fmod)."""
 
-    categories = REAL
+    categories = NUMERIC
 
     def reference(self, x, other):
         _integer_zero_guard("fmod", other)
@@ -222,7 +230,7 @@ class Fmod(Elementwise):
 class FloorDivide(Elementwise):
     """⌊x / other⌋, rounding towards −∞."""
 
-    differentiable, categories = False, REAL
+    differentiable, categories = False, NUMERIC
 
     def reference(self, x, other):
         _integer_zero_guard("floor_divide", other)
@@ -235,7 +243,7 @@ class FloorDivide(Elementwise):
 class TruncDivide(Elementwise):
     """x / other rounded towards 0."""
 
-    public, differentiable, categories = False, False, REAL
+    public, differentiable, categories = False, False, NUMERIC
 
     def reference(self, x, other):
         _integer_zero_guard("div", other)
@@ -269,14 +277,12 @@ class Nextafter(Elementwise):
 def _nextafter_bfloat16(x: np.ndarray, other: np.ndarray) -> np.ndarray:
     """One step on the 16-bit patterns, which are ordered like the numbers of one sign."""
     x, other = np.broadcast_arrays(x, other)
-    bits = x.view(np.int16) if x.flags.c_contiguous else np.ascontiguousarray(x).view(np.int16)
     a, b = x.astype(np.float32), other.astype(np.float32)
-    outward = (b > a) == (a > 0)
-    stepped = np.where(outward, bits + 1, bits - 1).astype(np.int16)
+    bits, target = x.copy("K").view(np.int16), other.copy("K").view(np.int16)
+    stepped = np.where((b > a) == (a > 0), bits + np.int16(1), bits - np.int16(1))
     smallest = np.where(b > 0, np.int16(1), np.int16(-32767))
-    result = np.where(a == b, np.ascontiguousarray(other).view(np.int16), np.where(a == 0, smallest, stepped))
-    result = result.astype(np.int16).view(x.dtype)
-    return np.where(np.isnan(a) | np.isnan(b), np.float32(np.nan), result.astype(np.float32)).astype(x.dtype)
+    moved = np.where(a == b, target, np.where(a == 0, smallest, stepped)).astype(np.int16)
+    return np.where(np.isnan(a) | np.isnan(b), np.int16(0x7FC0), moved).view(x.dtype)
 
 
 class Logaddexp(Elementwise):
@@ -503,7 +509,7 @@ class Neg(Elementwise):
 class Abs(Elementwise):
     """|x|; the modulus of a complex number."""
 
-    reference, result = np.abs, "real"
+    reference, result, categories = np.abs, "real", (INTEGER, COMPLEX)
     aliases = ("absolute",)
     domain = (0.2, 2.0)
 
@@ -541,7 +547,7 @@ def _complex_sign_slope(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 class Floor(Elementwise):
     """The largest integer not above x."""
 
-    categories = REAL
+    categories = NUMERIC
 
     def reference(self, x):
         return np.floor(x)
@@ -553,7 +559,7 @@ class Floor(Elementwise):
 class Ceil(Elementwise):
     """The smallest integer not below x."""
 
-    categories = REAL
+    categories = NUMERIC
 
     def reference(self, x):
         return np.ceil(x)
@@ -565,7 +571,7 @@ class Ceil(Elementwise):
 class Trunc(Elementwise):
     """The integer part, towards 0."""
 
-    categories, aliases = REAL, ("fix",)
+    categories, aliases = NUMERIC, ("fix",)
 
     def reference(self, x):
         return np.trunc(x)
@@ -696,6 +702,10 @@ class Square(Elementwise):
     """x²."""
 
     reference = np.square
+
+    def compute_dtype(self, inputs):
+        kind = super().compute_dtype(inputs)
+        return dtypes.int64 if kind is dtypes.bool_ else kind
 
     def vjp(self, g, y, x):
         return (g * conj(2 * x),)
@@ -851,6 +861,8 @@ class ConjPhysical(Elementwise):
 
 def conj(x: Any) -> Any:
     """The complex conjugate; real tensors and numbers are returned as they are."""
+    if x.__class__ is Tensor and x.array.dtype.kind != "c":  # the usual case, on the way back of every product
+        return x
     if is_number(x):
         return x.conjugate() if isinstance(x, complex) else x
     if isinstance(x, np.ndarray):

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..autograd import tape
-from ..autograd.tape import Node, mode
+from ..autograd.tape import Node, mode, switches
 from ..dtype import BOOL, COMPLEX, FLOAT, dtype
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor, link_view, wrap
@@ -30,6 +30,8 @@ new = object.__new__
 ndarray = np.ndarray
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = frozenset({F32, F64})
+ONE_NEEDS = (True,)
+NEEDS = {(a, b): (a, b) for a in (False, True) for b in (False, True)}  # one object for each pair
 next_order = tape.counter.__next__
 
 # ------------------------------------------------------------------------------------ the register
@@ -278,7 +280,7 @@ def formula_reads(vjp: Callable, inputs: int) -> list[tuple[set[str], set[str]]]
     return [everything] * inputs
 
 
-SAVE, LOOK, DROP = "save", "look", "drop"
+SAVE, LOOK, DROP = "save", "look", None
 
 
 # --------------------------------------------------------------------------------------- primitives
@@ -308,7 +310,7 @@ class Primitive:
         self.title = title
         self.name = self.__dict__.get("name") or getattr(type(self), "name", None) or snake_case(title)
         self.kind = next(c.__name__ for c in type(self).__mro__ if c.__dict__.get("abstract"))
-        self._plans: dict[tuple[bool, ...], tuple[str, tuple[str, ...]]] = {}
+        self._plans: dict[tuple[bool, ...], tuple[str | None, tuple[str | None, ...], bool]] = {}
         PRIMITIVES[title] = self
 
     # ------------------------------------------------------------------------------ running forward
@@ -336,14 +338,18 @@ class Primitive:
         return self.reference(*arrays, **params)
 
     # ---------------------------------------------------------------------------------- recording
-    def plan(self, needs: tuple[bool, ...]) -> tuple[str, tuple[str, ...]]:
-        """What to keep of the output and of each input when just `needs` need gradients."""
+    def plan(self, needs: tuple[bool, ...]) -> tuple[str | None, tuple[str | None, ...], bool]:
+        """What to keep of the output and of each input when just `needs` need gradients.
+
+        SAVE keeps the tensor, LOOK its shape and type, DROP nothing; last, whether any input is kept.
+        """
         found = self._plans.get(needs)
         if found is None:
-            found = self._plans[needs] = self._make_plan(needs)
+            output, inputs = self._make_plan(needs)
+            found = self._plans[needs] = (output, inputs, any(k is not DROP for k in inputs))
         return found
 
-    def _make_plan(self, needs: tuple[bool, ...]) -> tuple[str, tuple[str, ...]]:
+    def _make_plan(self, needs: tuple[bool, ...]) -> tuple[str | None, tuple[str | None, ...]]:
         if self.reads == "shapes":
             return DROP, (LOOK,) * len(needs)
         function = self.vjp.__func__ if hasattr(self.vjp, "__func__") else self.vjp
@@ -356,7 +362,7 @@ class Primitive:
         values = set().union(*(r[0] for r, need in zip(reads, needs, strict=True) if need))
         looks = set().union(*(r[1] for r, need in zip(reads, needs, strict=True) if need))
 
-        def decide(name: str) -> str:
+        def decide(name: str) -> str | None:
             return SAVE if name in values else LOOK if name in looks else DROP
 
         return decide(names[1]), tuple(decide(n) for n in names[2 : 2 + len(needs)])
@@ -386,57 +392,71 @@ class Primitive:
 
     def make_node(self, out: Any, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Node:
         node = new(Node)
-        node.op, node.params, node.order = self, params, next_order()
-        node.edges = tuple(
-            (x.node if x.node is not None else x) if need else None for x, need in zip(inputs, needs, strict=True)
-        )
-        keep_output, keep_inputs = self.plan(needs)
+        node.op, node.order = self, next_order()
+        if params:
+            node.params = params
+        plan = self._plans.get(needs)
+        keep_output, keep_inputs, keeps = plan if plan is not None else self.plan(needs)
+        edges = []
+        for x, need in zip(inputs, needs):  # noqa: B905  hot, lengths are equal by construction
+            if need:
+                edges.append(x if x.node is None else x.node)
+            else:
+                edges.append(None)
+        node.edges = edges
+        node.saved = self._save_inputs(node, inputs, keep_inputs) if keeps else keep_inputs
+        if keep_output is SAVE:
+            save_output(node, out)
+        elif keep_output is LOOK:
+            node.output = Meta(out) if isinstance(out, Tensor) else tuple(Meta(o) for o in out)
+        if switches.anomaly:
+            node.trace = tape.forward_trace()
+        return node
+
+    def _save_inputs(self, node: Node, inputs: Sequence[Any], keep_inputs: Sequence[str]) -> list[Any]:
+        """What the gradient formula will be given: tensors with their version, metadata, or None."""
         saved, versions = [], []
-        for x, keep in zip(inputs, keep_inputs, strict=False):
+        for x, keep in zip(inputs, keep_inputs):  # noqa: B905  hot
             version = None
-            if keep is DROP:
+            if keep is None:
                 x = None
             elif isinstance(x, Tensor):
                 if keep is LOOK:
                     x = Meta(x)
                 else:
-                    version = x._counter[0] if x._counter is not None else 0
+                    version = 0 if x._counter is None else x._counter[0]
+                    node.keeps = True
             saved.append(x)
             versions.append(version)
-        node.saved, node.versions = saved, versions
-        if keep_output is SAVE:
-            save_output(node, out)
-        elif keep_output is LOOK:
-            node.output = Meta(out) if isinstance(out, Tensor) else tuple(Meta(o) for o in out)
-        if mode.anomaly:
-            node.trace = tape.forward_trace()
-        return node
+        if node.keeps:
+            node.versions = versions
+        return saved
 
     # ---------------------------------------------------------------------------- running backward
     def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> list[Any]:
         """The gradients of the inputs from the gradient(s) of the output(s)."""
-        xs = node.saved
         if node.versions is not None:
             check_versions(node)
         if node.outputs is not None:
             g = [
-                wrap(np.zeros(m.shape, m.dtype.np)) if one is None else one for one, m in zip(g, node.outputs, strict=True)
+                wrap(np.zeros(m.shape, m.dtype.np)) if one is None else one
+                for one, m in zip(g, node.outputs, strict=True)
             ]
         y = node.output
-        if y is not None and y.__class__ is not Meta:
+        if y is not None and node.output_counter is not None:
             y = rebuilt_output(node)
-        results = self.vjp(g, y, *xs, **node.params)
-        if useful is None:
-            return [r() if r.__class__ is FUNCTION and e is not None else r for r, e in zip(results, node.edges, strict=False)]
-        return [
-            (r() if r.__class__ is FUNCTION else r) if use else None
-            for r, use in zip(results, useful, strict=False)
-        ]
-
-    def free(self, node: Node) -> None:
-        """Let go of what the node saved; a node that saved nothing can be used again."""
-        if node.output is not None or any(isinstance(x, Tensor) for x in node.saved):
-            node.saved, node.output, node.freed = None, None, True
+        found = self.vjp(g, y, *node.saved, **node.params) if node.params else self.vjp(g, y, *node.saved)
+        if len(node.edges) == 1:
+            (r,) = found
+            return (r() if r.__class__ is FUNCTION else r,)
+        results = []
+        for r, use in zip(found, useful or node.edges):  # noqa: B905  hot
+            if use is None or use is False:
+                r = None
+            elif r.__class__ is FUNCTION:
+                r = r()
+            results.append(r)
+        return results
 
     # ------------------------------------------------------------------------------------ batching
     def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Any:
@@ -480,6 +500,7 @@ def pick(node: Node, index: int) -> Node:
 
 def save_output(node: Node, out: Any) -> None:
     """Remember the output without a cycle: its array and its counter of in-place writes."""
+    node.keeps = True
     if isinstance(out, tuple):
         node.output = tuple(o.array for o in out)
         node.output_counter = [0]
@@ -598,7 +619,7 @@ class Elementwise(Primitive, abstract=True):
 
     def _unary(self) -> Callable:
         """The shortest way from a float tensor to the result; everything else takes `__call__`."""
-        ufunc, slow, make_node = self.reference, self.__call__, self.make_node
+        ufunc, slow, note = self.reference, self.__call__, self.note
         if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float"):
             return slow
         differentiable = self.differentiable
@@ -614,9 +635,9 @@ class Elementwise(Primitive, abstract=True):
             y = mode.run(ufunc, a)
             out = new(Tensor)
             out.array = y if y.__class__ is ndarray else np.asarray(y)
-            if x._needs_grad and mode.grad and differentiable:
-                out.node = make_node(out, (x,), {}, (True,))
-                out._needs_grad = True
+            if x._needs_grad and differentiable:
+                if mode.grad:
+                    note(out, (x,), ONE_NEEDS)
             elif mode.inference:
                 out._inference = True
             return out
@@ -625,7 +646,7 @@ class Elementwise(Primitive, abstract=True):
 
     def _binary(self) -> Callable:
         """The shortest way for two float tensors of one type, or a float tensor and a number."""
-        ufunc, slow, make_node = self.reference, self.__call__, self.make_node
+        ufunc, slow, note = self.reference, self.__call__, self.note
         if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float", "bool"):
             return slow
         differentiable = self.differentiable
@@ -657,14 +678,46 @@ class Elementwise(Primitive, abstract=True):
                 raise broadcast_error(self.name, a.shape, b.shape) from None
             out = new(Tensor)
             out.array = r if r.__class__ is ndarray else np.asarray(r)
-            if (x_needs or y_needs) and differentiable and mode.grad:
-                out.node = make_node(out, (x, y), {}, (x_needs, y_needs))
-                out._needs_grad = True
+            if (x_needs or y_needs) and differentiable:
+                if mode.grad:
+                    note(out, (x, y), NEEDS[x_needs, y_needs])
             elif mode.inference:
                 out._inference = True
             return out
 
         return fast
+
+    def note(self, out: Tensor, inputs: tuple[Any, ...], needs: tuple[bool, ...]) -> None:
+        """`record` for the short ways: the inputs are plain, at least one of them needs a gradient."""
+        node = new(Node)
+        node.op, node.order = self, next_order()
+        plan = self._plans.get(needs)
+        keep_output, keep_inputs, keeps = plan if plan is not None else self.plan(needs)
+        if needs is ONE_NEEDS:
+            (x,) = inputs
+            node.edges = (x if x.node is None else x.node,)
+        else:
+            x, y = inputs
+            shape = out.array.shape
+            x_shape = y_shape = shape
+            first = second = None
+            if needs[0]:
+                first, x_shape = x if x.node is None else x.node, x.array.shape
+            if needs[1]:
+                second, y_shape = y if y.node is None else y.node, y.array.shape
+            node.edges = (first, second)
+            if x_shape != shape or y_shape != shape:
+                node.shapes = (x_shape, y_shape)
+        node.saved = self._save_inputs(node, inputs, keep_inputs) if keeps else keep_inputs
+        if keep_output is SAVE:
+            node.keeps = True
+            node.output = out.array
+            out._counter = node.output_counter = [0]
+        elif keep_output is LOOK:
+            node.output = Meta(out)
+        if switches.anomaly:
+            node.trace = tape.forward_trace()
+        out.node, out._needs_grad = node, True
 
     def into(self, function: Callable, name: str) -> Callable:
         """The in-place method: straight into the memory when nothing is recorded, else through `update`."""
@@ -736,9 +789,10 @@ class Elementwise(Primitive, abstract=True):
     def make_node(self, out: Tensor, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Node:
         node = Primitive.make_node(self, out, inputs, params, needs)
         shape = out.array.shape
-        for x, need in zip(inputs, needs, strict=True):
+        for x, need in zip(inputs, needs):  # noqa: B905  hot
             if need and x.array.shape != shape:
                 node.shapes = tuple(x.array.shape if n else None for x, n in zip(inputs, needs, strict=True))
+                break
         return node
 
     def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> list[Any]:

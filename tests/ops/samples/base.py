@@ -30,6 +30,9 @@ class T:
 
     def draw(self, rng: np.random.Generator, dtype: str) -> np.ndarray:
         """A NumPy array for this description; `dtype` is the type under test."""
+        return np.asarray(self._draw(rng, dtype))
+
+    def _draw(self, rng: np.random.Generator, dtype: str) -> np.ndarray:
         shape = self.shape
         if self.kind == "index":
             return rng.integers(int(self.low), int(self.high), shape)
@@ -41,7 +44,7 @@ class T:
         if name.startswith(("int", "uint")):
             low = max(int(np.ceil(self.low)), 0 if name.startswith("u") else -100)
             return rng.integers(low, max(int(self.high) + 3, low + 1), shape).astype(name)
-        values = self._floats(rng)
+        values = np.asarray(self._floats(rng))
         if self.kind == "spd":
             values = values @ np.swapaxes(values, -1, -2) + 2 * np.eye(shape[-1])
         if self.kind == "complex" or name.startswith("complex"):
@@ -52,6 +55,9 @@ class T:
 
             return values.astype(ml_dtypes.bfloat16)
         return values.astype(name)
+
+    def __repr__(self) -> str:
+        return f"T({self.shape}{'' if self.kind == 'float' else ', ' + self.kind})"
 
     def _floats(self, rng: np.random.Generator) -> np.ndarray:
         count = int(np.prod(self.shape))
