@@ -167,9 +167,7 @@ def _promote(a: dtype, b: dtype) -> dtype:
     if {a, b} == {float16, bfloat16}:
         return float32
     if uint64 in (a, b) and (a.is_signed or b.is_signed):
-        raise DtypeError(
-            f"promote_types: {a} and {b} have no common integer type; convert one of them with .to(...)"
-        )
+        raise DtypeError(f"promote_types: {a} and {b} have no common integer type; convert one of them with .to(...)")
     return dtype.by_numpy[np.promote_types(a.np, b.np)]
 
 

@@ -1,9 +1,11 @@
 """What can be computed: every operation has its one home in this package, and registers itself."""
 
 from . import (  # noqa: F401
+    compare,
     contract,
     convert,
     create,
+    curves,
     elementwise,
     fft,
     index,

@@ -1,28 +1,33 @@
-"""Products: matrix multiplication in every rank combination, and what is built from it."""
+"""Products of two tensors: matrix multiplication in every rank combination, and what is built from it.
+
+`Matmul` is the one primitive; vectors are matrices with a dimension of size 1. Products of many
+tensors (einsum, chains) live in `einsum.py`.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..errors import DtypeError, ShapeError
-from ..tensor import Tensor
-from .elementwise import conj
-from .primitive import Contraction, _raise_rank, operation, summed_to
+from .. import dtype as dtypes
+from ..dtype import BOOL, FLOAT
+from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..tensor import Tensor, new, wrap, wrap_dim
+from .elementwise import ADD, conj
+from .primitive import F32, F64, Contraction, _raise_rank, is_number, mode, operation, summed_to, write_out
 
 
 class Matmul(Contraction):
     """(…, n, k) @ (…, k, m) → (…, n, m), leading dimensions broadcast."""
 
     def reference(self, x, other):
-        if x.dtype == np.bool_:
-            return np.matmul(x.astype(np.int64), other.astype(np.int64)) > 0
+        if x.ndim > 2 and other.ndim == 2 and x.size:  # one large product instead of many small ones
+            return np.matmul(x.reshape(-1, x.shape[-1]), other).reshape(*x.shape[:-1], other.shape[1])
         return np.matmul(x, other)
 
     def vjp(self, g, y, x, other):
-        return (
-            lambda: summed_to(MATMUL(g, conj(other).mT), x.shape),
-            lambda: summed_to(MATMUL(conj(x).mT, g), other.shape),
-        )
+        return lambda: _slope_left(g, other, x.shape), lambda: _slope_right(g, x, other.shape)
 
     def batch(self, inputs, batched, size, params):
         rank = max(x.ndim - b for x, b in zip(inputs, batched, strict=True))
@@ -32,39 +37,492 @@ class Matmul(Contraction):
 MATMUL = Matmul()
 
 
-@operation(out=True, kind="Contraction", primitive=MATMUL)
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """The matrix product: vectors, matrices and batches of matrices in every combination."""
-    if not isinstance(other, Tensor):
-        raise TypeError(f"matmul: argument 'other' must be a Tensor, got {type(other).__name__}")
+def adjoint(x: Tensor) -> Tensor:
+    """xᴴ: the conjugate transpose of the last two dimensions."""
+    return conj(x).transpose(-2, -1)
+
+
+def _array_adjoint(a: np.ndarray) -> np.ndarray:
+    a = a.swapaxes(-1, -2)
+    return a.conj() if a.dtype.kind == "c" else a
+
+
+def _slope_left(g: Tensor, other: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """g · otherᴴ, summed to the sizes of the left factor."""
+    if not mode.grad and g._interpreter is None and other._interpreter is None:
+        product = wrap(mode.run(MATMUL.compute, g.array, _array_adjoint(other.array)))
+    else:
+        product = MATMUL(g, adjoint(other))
+    return summed_to(product, shape)
+
+
+def _slope_right(g: Tensor, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """xᴴ · g, summed to the sizes of the right factor."""
+    if len(shape) == 2 and x.ndim > 2:  # a weight shared by the batch: sum inside one product
+        x, g = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
+    if not mode.grad and g._interpreter is None and x._interpreter is None:
+        product = wrap(mode.run(MATMUL.compute, _array_adjoint(x.array), g.array))
+    else:
+        product = MATMUL(adjoint(x), g)
+    return summed_to(product, shape)
+
+
+def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
+    """The matrix product: the shortest way for two float matrices, the general one for the rest."""
+    try:
+        a, b = input.array, other.array
+    except AttributeError:
+        return _general_product(input, other, name)
+    kind = a.dtype
+    if a.ndim != 2 or b.ndim != 2 or b.dtype is not kind or (kind is not F32 and kind is not F64):
+        return _general_product(input, other, name)
+    try:
+        result = mode.run(np.matmul, a, b)
+    except ValueError:
+        raise _inner_error(input, other, name) from None
+    out = new(Tensor)
+    out.array = result
+    x_needs, other_needs = input._needs_grad, other._needs_grad
+    if (x_needs or other_needs) and mode.grad:
+        out.node = MATMUL.make_node(out, (input, other), {}, (x_needs, other_needs))
+        out._needs_grad = True
+    elif mode.inference:
+        out._inference = True
+    return out
+
+
+def _general_product(input: Tensor, other: Tensor, name: str) -> Tensor:
+    for role, x in (("input", input), ("other", other)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: argument '{role}' must be a Tensor, got {type(x).__name__}")
     if input.ndim == 0 or other.ndim == 0:
         raise ShapeError(
-            f"matmul: both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D; "
+            f"{name}: both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D; "
             "use * for scalars"
         )
-    if input.dtype is not other.dtype:
-        raise DtypeError(
-            f"matmul: expected both to have the same dtype, but got {input.dtype} and {other.dtype}; convert one with .to(...)"
-        )
-    inner, rows = input.shape[-1], other.shape[-2] if other.ndim > 1 else other.shape[0]
-    if inner != rows:
-        fits = other.ndim > 1 and inner == other.shape[-1]
-        hint = "; did you mean a @ b.mT?" if fits else ""
-        raise ShapeError(
-            f"matmul: inner sizes differ (mat1 and mat2 shapes cannot be multiplied), {tuple(input.shape)} @ "
-            f"{tuple(other.shape)}: {inner} ≠ {rows}{hint}"
-        )
+    same_dtype(name, input, other)
+    if input.dtype.category == BOOL:
+        raise DtypeError(f'{name}: "{name}" not implemented for bool; convert the inputs with .int() or .float() first')
+    if input.shape[-1] != other.shape[-2 if other.ndim > 1 else 0]:
+        raise _inner_error(input, other, name)
     a = input.unsqueeze(0) if input.ndim == 1 else input
     b = other.unsqueeze(1) if other.ndim == 1 else other
-    product = MATMUL(a, b)
+    try:
+        result = MATMUL(a, b)
+    except ValueError:
+        raise ShapeError(
+            f"{name}: the batch dimensions of {tuple(input.shape)} and {tuple(other.shape)} cannot be broadcast (the size "
+            "of tensor a must match the size of tensor b at non-singleton dimensions); unsqueeze or expand one of them"
+        ) from None
     if input.ndim == 1:
-        product = product.squeeze(-2)
-    return product.squeeze(-1) if other.ndim == 1 else product
+        result = result.squeeze(-2)
+    return result.squeeze(-1) if other.ndim == 1 else result
 
 
-def _matmul_operator(self: Tensor, other: Tensor) -> Tensor:
-    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+def _inner_error(input: Tensor, other: Tensor, name: str) -> ShapeError:
+    inner, rows = input.shape[-1], other.shape[-2 if other.ndim > 1 else 0]
+    hint = "; did you mean a @ b.mT?" if other.ndim > 1 and inner == other.shape[-1] else ""
+    return ShapeError(
+        f"{name}: inner sizes differ (mat1 and mat2 shapes cannot be multiplied), {tuple(input.shape)} @ "
+        f"{tuple(other.shape)}: {inner} ≠ {rows}{hint or '; transpose or reshape one of them'}"
+    )
 
 
-Tensor.__matmul__ = _matmul_operator
-Tensor.mT = property(lambda self: self.transpose(-2, -1))
+def same_dtype(name: str, *tensors: Tensor) -> None:
+    """Products do not promote: all factors must have one element type."""
+    first = tensors[0].dtype
+    for x in tensors[1:]:
+        if x.dtype is not first:
+            raise DtypeError(
+                f"{name}: expected all tensors to have the same dtype, but got {first} and {x.dtype}; convert one with "
+                ".to(...)"
+            )
+
+
+def need_rank(name: str, x: Any, rank: int, role: str) -> None:
+    """The argument `role` must be a tensor with `rank` dimensions."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: argument '{role}' must be a Tensor, got {type(x).__name__}")
+    if x.ndim != rank:
+        raise ShapeError(
+            f"{name}: {role} must be {rank}D, got a {x.ndim}D tensor of shape {tuple(x.shape)}; reshape it, or use matmul"
+        )
+
+
+# ------------------------------------------------------------------------------------ plain products
+
+
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product: vectors, matrices and batches of matrices in every combination."""
+    result = product(input, other)
+    return result if out is None else write_out(out, result, "matmul")
+
+
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """(n, k) @ (k, m) → (n, m)."""
+    need_rank("mm", input, 2, "input")
+    need_rank("mm", mat2, 2, "mat2")
+    result = product(input, mat2, "mm")
+    return result if out is None else write_out(out, result, "mm")
+
+
+operation(kind="Contraction", primitive=MATMUL)(matmul)
+operation(kind="Contraction", primitive=MATMUL)(mm)
+operation("linalg.matmul", method=False, kind="Contraction", primitive=MATMUL)(matmul)
+
+
+@operation(out=True, kind="Contraction", primitive=MATMUL)
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """(B, n, k) @ (B, k, m) → (B, n, m)."""
+    need_rank("bmm", input, 3, "batch1")
+    need_rank("bmm", mat2, 3, "batch2")
+    if input.shape[0] != mat2.shape[0]:
+        raise ShapeError(
+            f"bmm: batch sizes differ, {tuple(input.shape)} and {tuple(mat2.shape)}; use matmul to broadcast a batch of 1"
+        )
+    return product(input, mat2, "bmm")
+
+
+@operation(out=True, kind="Contraction", primitive=MATMUL)
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """(n, k) @ (k) → (n)."""
+    need_rank("mv", input, 2, "input")
+    need_rank("mv", vec, 1, "vec")
+    return product(input, vec, "mv")
+
+
+@operation(out=True, kind="Contraction", primitive=MATMUL)
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """Σ xᵢ yᵢ of two vectors of equal length."""
+    _need_vectors("dot", input, tensor)
+    return product(input, tensor, "dot")
+
+
+@operation(out=True, kind="Contraction", primitive=MATMUL)
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Σ x̄ᵢ yᵢ of two vectors of equal length."""
+    _need_vectors("vdot", input, other)
+    return product(conj(input), other, "vdot")
+
+
+def _need_vectors(name: str, x: Tensor, y: Tensor) -> None:
+    need_rank(name, x, 1, "input")
+    need_rank(name, y, 1, "tensor")
+    if x.shape != y.shape:
+        raise ShapeError(
+            f"{name}: inconsistent tensor size, expected two vectors of equal length, got {x.shape[0]} and {y.shape[0]}; "
+            "use * to broadcast"
+        )
+
+
+@operation("linalg.vecdot", method=False, out=True)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Σ x̄ᵢ yᵢ along a dimension, the others broadcast."""
+    same_dtype("linalg.vecdot", x, y)
+    rank = max(x.ndim, y.ndim)
+    at = wrap_dim(dim, rank, "linalg.vecdot") - rank
+    if min(x.ndim, y.ndim) < -at or x.shape[at] != y.shape[at]:
+        raise ShapeError(
+            f"linalg.vecdot: sizes along dim {dim} differ, {tuple(x.shape)} and {tuple(y.shape)}; they must be equal"
+        )
+    left, right = conj(x).movedim(at, -1).unsqueeze(-2), y.movedim(at, -1).unsqueeze(-1)
+    return product(left, right, "linalg.vecdot").squeeze(-1).squeeze(-1)
+
+
+@operation(out=True)
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Products summed over the last dimension of both: y[i…, j…] = Σₖ x[i…, k] · other[j…, k]."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    same_dtype("inner", input, other)
+    if input.shape[-1] != other.shape[-1]:
+        raise ShapeError(
+            f"inner: inner() the last dimension must match on both input tensors but got shapes {tuple(input.shape)} and "
+            f"{tuple(other.shape)}; transpose one of them"
+        )
+    size = input.shape[-1]
+    a = input.reshape(_count(input.shape[:-1]), size)  # (I, k)
+    b = other.reshape(_count(other.shape[:-1]), size)  # (J, k)
+    return product(a, b.transpose(0, 1), "inner").reshape(*input.shape[:-1], *other.shape[:-1])
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+@operation(out=True, aliases=("ger",))
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """y[i, j] = input[i] · vec2[j]."""
+    need_rank("outer", input, 1, "input")
+    need_rank("outer", vec2, 1, "vec2")
+    return input.unsqueeze(1) * vec2
+
+
+def _operator(self: Tensor, other: Any) -> Any:
+    if isinstance(other, np.ndarray):
+        other = wrap(other)
+    return product(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+def _reflected(self: Tensor, other: Any) -> Any:
+    if isinstance(other, np.ndarray):
+        other = wrap(other)
+    return product(other, self) if isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected
+Tensor.mT = property(lambda self: _matrix_transpose(self))
+
+
+def _matrix_transpose(x: Tensor) -> Tensor:
+    if x.ndim == 1:
+        raise ShapeError("mT: only supported on matrices or batches of matrices, got a 1-D tensor; unsqueeze it first")
+    return x.transpose(-2, -1)
+
+
+# ------------------------------------------------------------------- products added to something: β·x + α·(a b)
+
+
+def _weight(value: Any, kind: Any) -> Any:
+    """β or α for a tensor type: integer tensors take whole numbers, as PyTorch truncates them."""
+    if kind.category < FLOAT and isinstance(value, float):
+        return int(value)
+    return value
+
+
+def _added(name: str, input: Tensor, result: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """β · input + α · result, in the sizes of `result`; with β = 0 the input is not even read."""
+    if beta == 1 and alpha == 1:
+        total = ADD.fast(input, result)
+    else:
+        beta, alpha = _weight(beta, result.dtype), _weight(alpha, result.dtype)
+        total = result if alpha == 1 else result * alpha
+        if beta == 0:
+            return total
+        total = (input if beta == 1 else input * beta) + total
+    if total.shape != result.shape:
+        raise ShapeError(
+            f"{name}: input of shape {tuple(input.shape)} cannot be expanded to the shape of the product "
+            f"{tuple(result.shape)}; give it a broadcastable shape"
+        )
+    return total
+
+
+def _check_added(name: str, input: Any, first: Any, second: Any, first_rank: int, second_rank: int) -> None:
+    need_rank(name, first, first_rank, "the first factor")
+    need_rank(name, second, second_rank, "the second factor")
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+    kind = first.dtype
+    if input.dtype is not kind or second.dtype is not kind:
+        same_dtype(name, input, first, second)
+
+
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    """β · input + α · (mat1 @ mat2)."""
+    _check_added("addmm", input, mat1, mat2, 2, 2)
+    total = _added("addmm", input, product(mat1, mat2, "addmm"), beta, alpha)
+    return total if out is None else write_out(out, total, "addmm")
+
+
+operation(inplace=True, kind="Contraction")(addmm)
+
+
+@operation(out=True, inplace=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """β · input + α · (mat @ vec)."""
+    _check_added("addmv", input, mat, vec, 2, 1)
+    return _added("addmv", input, product(mat, vec, "addmv"), beta, alpha)
+
+
+@operation(out=True, inplace=True)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """β · input + α · (vec1 ⊗ vec2)."""
+    need_rank("addr", vec1, 1, "vec1")
+    need_rank("addr", vec2, 1, "vec2")
+    kind = dtypes.result_dtype((input, vec1, vec2))
+    for role, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, float) and kind.category < FLOAT:
+            raise DtypeError(
+                f"addr: for integral input tensors, argument {role} must not be a floating point number, got {value}"
+            )
+    if kind.category == BOOL:
+        beta, alpha = bool(beta), bool(alpha)
+    return _added("addr", input.to(kind), outer(vec1, vec2).to(kind), beta, alpha)
+
+
+@operation(out=True, inplace=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """β · input + α · Σᵦ (batch1ᵦ @ batch2ᵦ)."""
+    _check_added("addbmm", input, batch1, batch2, 3, 3)
+    _check_batches("addbmm", batch1, batch2)
+    count, rows, inner_size = batch1.shape
+    wide = batch1.transpose(0, 1).reshape(rows, count * inner_size)  # (n, B·k)
+    tall = batch2.reshape(count * inner_size, batch2.shape[2])  # (B·k, m)
+    return _added("addbmm", input, product(wide, tall, "addbmm"), beta, alpha)
+
+
+@operation(out=True, inplace=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """β · input + α · (batch1 @ batch2), matrix by matrix."""
+    _check_added("baddbmm", input, batch1, batch2, 3, 3)
+    _check_batches("baddbmm", batch1, batch2)
+    return _added("baddbmm", input, product(batch1, batch2, "baddbmm"), beta, alpha)
+
+
+def _check_batches(name: str, x: Tensor, y: Tensor) -> None:
+    if x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
+        raise ShapeError(
+            f"{name}: expected batches (B, n, k) and (B, k, m), got {tuple(x.shape)} and {tuple(y.shape)}; check the batch "
+            "size and the inner size"
+        )
+
+
+# -------------------------------------------------------------------------------------- other products
+
+
+@operation(out=True)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: every element of `input` times the whole of `other`."""
+    rank = max(input.ndim, other.ndim)
+    left = (1,) * (rank - input.ndim) + tuple(input.shape)
+    right = (1,) * (rank - other.ndim) + tuple(other.shape)
+    spread = [size for s in left for size in (s, 1)]  # (a₁, 1, a₂, 1, …)
+    inlaid = [size for s in right for size in (1, s)]  # (1, b₁, 1, b₂, …)
+    tiles = input.reshape(spread) * other.reshape(inlaid)
+    return tiles.reshape([a * b for a, b in zip(left, right, strict=True)])
+
+
+def _cross(input: Tensor, other: Tensor, dim: int, name: str) -> Tensor:
+    if input.ndim != other.ndim:
+        raise ShapeError(
+            f"{name}: inputs must have the same number of dimensions, got {tuple(input.shape)} and {tuple(other.shape)}; "
+            "unsqueeze one of them"
+        )
+    same_dtype(name, input, other)
+    if input.dtype.category == BOOL:
+        raise DtypeError(f'{name}: "cross" not implemented for bool; convert with .int()')
+    at = wrap_dim(dim, input.ndim, name)
+    if input.ndim == 0 or input.shape[at] != 3 or other.shape[at] != 3:
+        raise ShapeError(
+            f"{name}: inputs dimension {dim} must have length 3, got {tuple(input.shape)} and {tuple(other.shape)}; "
+            "choose it with dim="
+        )
+    return _turned(input, at, 1) * _turned(other, at, 2) - _turned(input, at, 2) * _turned(other, at, 1)
+
+
+def _turned(x: Tensor, dim: int, by: int) -> Tensor:
+    """x with its three slices moved round: (x₁, x₂, x₀) for by = 1."""
+    from .join import cat
+
+    return cat([x.narrow(dim, by, 3 - by), x.narrow(dim, 0, by)], dim)
+
+
+@operation("linalg.cross", method=False, out=True)
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The vector product of vectors of length 3 along `dim`."""
+    return _cross(input, other, dim, "linalg.cross")
+
+
+@operation(out=True)
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The vector product; without `dim` along the first dimension of size 3."""
+    if dim is None:
+        dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
+        if dim is None:
+            raise ShapeError(f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}; vectors have 3 elements")
+    return _cross(input, other, dim, "cross")
+
+
+@operation()
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    need_rank("trace", input, 2, "input")
+    if input.dtype.category == BOOL:
+        raise DtypeError('trace: "trace" not implemented for bool; convert with .int()')
+    return input.diagonal().sum()
+
+
+# -------------------------------------------------------------------------------------- distances
+
+
+def _check_cdist(x1: Tensor, x2: Tensor, p: float) -> None:
+    for role, x in (("X1", x1), ("X2", x2)):
+        if x.dtype not in (dtypes.float32, dtypes.float64):
+            raise DtypeError(f"cdist: cdist only supports floating-point dtypes (float32, float64), {role} got: {x.dtype}")
+        if x.ndim < 2:
+            raise ShapeError(f"cdist: {role} must be at least two-dimensional (…, P, M), got shape {tuple(x.shape)}")
+    same_dtype("cdist", x1, x2)
+    if x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError(
+            f"cdist: X1 and X2 must have the same number of columns, got {tuple(x1.shape)} and {tuple(x2.shape)}"
+        )
+    if not is_number(p) or p < 0:
+        raise ValueError(f"cdist: p must be non-negative, got {p}")
+
+
+MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+@operation(method=False)
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = MODES[0]) -> Tensor:
+    """‖x1ᵢ − x2ⱼ‖ₚ for all pairs of rows: (…, P, M), (…, R, M) → (…, P, R).
+
+    The gradient at distance 0 is 0. Many rows at p = 2 go through one matrix product.
+    """
+    _check_cdist(x1, x2, p)
+    if compute_mode is None:
+        compute_mode = MODES[0]
+    if compute_mode not in MODES and compute_mode not in range(3):
+        raise ValueError(f"cdist: {compute_mode!r} is not a valid value for compute_mode; choose one of {', '.join(MODES)}")
+    number = compute_mode if isinstance(compute_mode, int) else MODES.index(compute_mode)
+    many = x1.shape[-2] > 25 or x2.shape[-2] > 25
+    if p == 2 and (number == 1 or (number == 0 and many)):
+        return _root(_squared_by_product(x1, x2))
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)  # (…, P, R, M)
+    return _length(difference, p)
+
+
+def _squared_by_product(x1: Tensor, x2: Tensor) -> Tensor:
+    """|a|² + |b|² − 2 a·b, kept at or above 0 against rounding."""
+    products = product(x1, x2.transpose(-2, -1), "cdist")
+    squares = (x1 * x1).sum(-1, keepdim=True) + (x2 * x2).sum(-1).unsqueeze(-2)
+    return (squares - 2 * products).relu()
+
+
+def _root(squared: Tensor) -> Tensor:
+    """√x whose gradient at 0 is 0."""
+    from .elementwise import where
+
+    return where(squared == 0, 0, where(squared == 0, 1, squared).sqrt())
+
+
+def _length(difference: Tensor, p: float) -> Tensor:
+    """The p-norm over the last dimension, with gradient 0 for the zero vector."""
+    from .elementwise import where
+
+    size = difference.abs()
+    if p == 0:
+        return (difference != 0).to(difference.dtype).sum(-1)
+    if p == 1:
+        return size.sum(-1)
+    if p == 2:
+        return _root(difference.square().sum(-1))
+    if p == float("inf"):
+        return size.amax(-1) if difference.shape[-1] else size.sum(-1)
+    nonzero = where(size == 0, 1, size)
+    total = where(size == 0, 0, nonzero**p).sum(-1)
+    return where(total == 0, 0, where(total == 0, 1, total) ** (1 / p))
+
+
+@operation(method=False, out=True, name="linalg.diagonal")
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonal of two dimensions (the last two by default), as a view."""
+    if A.ndim < 2:
+        raise IndexRangeError(f"linalg.diagonal: needs at least two dimensions, got shape {tuple(A.shape)}")
+    return A.diagonal(offset, dim1, dim2)

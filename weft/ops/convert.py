@@ -145,10 +145,14 @@ def data_fill_(self: Tensor, value: Any) -> Tensor:
     """Every element set to one number (in place)."""
     if isinstance(value, Tensor):
         if value.ndim:
-            raise ShapeError(f"fill_: only supports a 0-dimension value tensor but got one with {value.ndim} dimensions")
+            raise ShapeError(
+                f"fill_: only supports a 0-dimension value tensor but got one with {value.ndim} dimensions"
+            )
         return copy_(self, value)
     if isinstance(value, complex) and not self.is_complex():
-        raise DtypeError(f"fill_: value {value} cannot be converted to type {self.dtype} without losing its imaginary part")
+        raise DtypeError(
+            f"fill_: value {value} cannot be converted to type {self.dtype} without losing its imaginary part"
+        )
     return copy_(self, wrap(np.asarray(value).astype(self.dtype.np)))
 
 

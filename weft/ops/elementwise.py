@@ -6,7 +6,6 @@ add what PyTorch's signatures ask for (alpha, rounding modes, scalars) in terms 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,16 @@ from .. import dtype as dtypes
 from ..dtype import BOOL, COMPLEX, FLOAT, INTEGER
 from ..errors import DtypeError
 from ..tensor import Tensor, wrap
-from .primitive import Elementwise, broadcast_error, is_number, mode, operation, register_module, write_out
+from .primitive import (
+    Elementwise,
+    broadcast_error,
+    is_number,
+    mode,
+    operation,
+    register_module,
+    scalar_array,
+    write_out,
+)
 
 REAL = (BOOL, FLOAT)
 NUMERIC = (INTEGER, FLOAT)
@@ -121,17 +129,32 @@ class Pow(Elementwise):
     def vjp(self, g, y, x, exponent):
         return (
             lambda: g * conj(_power_slope(x, exponent)),
-            lambda: g * conj(where((x == 0) & ((exponent.real if exponent.is_complex() else exponent) >= 0), 0, y * x.log())),
+            lambda: (
+                g
+                * conj(where((x == 0) & ((exponent.real if exponent.is_complex() else exponent) >= 0), 0, y * x.log()))
+            ),
         )
 
 
 def _power_slope(x: Tensor, exponent: Any) -> Tensor:
     """d xᵉ/dx = e · xᵉ⁻¹, and 0 where e is 0 (also at x = 0, where xᵉ⁻¹ is infinite)."""
-    if is_number(exponent) or (isinstance(exponent, np.ndarray)):
-        if exponent == 0:
-            return x * 0
-        return exponent * x ** (exponent - 1)
+    if is_number(exponent):
+        return exponent * x ** (exponent - 1) if exponent != 0 else x * 0
     return where(exponent == 0, 0, exponent * x ** (exponent - 1))
+
+
+def _exponent_slope(y: Tensor, x: Any, exponent: Tensor) -> Tensor:
+    """d xᵉ/de = xᵉ · log x, and 0 where x is 0 and e is not negative."""
+    if is_number(x):
+        if x == 0:
+            return where((exponent.real if exponent.is_complex() else exponent) >= 0, 0, y * -math.inf)
+        return y * (cmath.log(x) if isinstance(x, complex) or (exponent.is_complex() and x < 0) else _real_log(x))
+    positive = (exponent.real if exponent.is_complex() else exponent) >= 0
+    return where((x == 0) & positive, 0, y * x.log())
+
+
+def _real_log(x: float) -> float:
+    return math.log(x) if x > 0 else math.nan
 
 
 class Atan2(Elementwise):
@@ -182,7 +205,7 @@ class Fmax(Elementwise):
     reference, categories, inplace = np.fmax, REAL, False
 
     def vjp(self, g, y, x, other):
-        first = (x >= other) | other.isnan()
+        first = (x >= other) | (other != other)
         return lambda: g.masked_fill(~first, 0), lambda: g.masked_fill(first, 0)
 
 
@@ -192,7 +215,7 @@ class Fmin(Elementwise):
     reference, categories, inplace = np.fmin, REAL, False
 
     def vjp(self, g, y, x, other):
-        first = (x <= other) | other.isnan()
+        first = (x <= other) | (other != other)
         return lambda: g.masked_fill(~first, 0), lambda: g.masked_fill(first, 0)
 
 
@@ -331,168 +354,6 @@ class Heaviside(Elementwise):
         return np.where(np.isnan(x), x, np.where(x == 0, values, (x > 0).astype(x.dtype)))
 
 
-# ------------------------------------------------------------------------------------- comparisons
-
-
-class Comparison(Elementwise, abstract=True):
-    """A truth value for each element."""
-
-    result, differentiable = "bool", False
-
-
-class Eq(Comparison):
-    """x = other, element by element."""
-
-    reference = np.equal
-
-
-class Ne(Comparison):
-    """x ≠ other, element by element."""
-
-    reference, aliases = np.not_equal, ("not_equal",)
-
-
-class Lt(Comparison):
-    """x < other, element by element."""
-
-    reference, aliases, categories = np.less, ("less",), REAL
-
-
-class Le(Comparison):
-    """x ≤ other, element by element."""
-
-    reference, aliases, categories = np.less_equal, ("less_equal",), REAL
-
-
-class Gt(Comparison):
-    """x > other, element by element."""
-
-    reference, aliases, categories = np.greater, ("greater",), REAL
-
-
-class Ge(Comparison):
-    """x ≥ other, element by element."""
-
-    reference, aliases, categories = np.greater_equal, ("greater_equal",), REAL
-
-
-class LogicalAnd(Comparison):
-    """Both are non-zero."""
-
-    reference = np.logical_and
-
-
-class LogicalOr(Comparison):
-    """At least one is non-zero."""
-
-    reference = np.logical_or
-
-
-class LogicalXor(Comparison):
-    """Just one is non-zero."""
-
-    reference = np.logical_xor
-
-
-class LogicalNot(Comparison):
-    """It is zero."""
-
-    reference = np.logical_not
-
-
-class Isnan(Comparison):
-    """Not a number."""
-
-    inplace = False
-
-    def reference(self, x):
-        return np.isnan(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
-
-
-class Isinf(Comparison):
-    """Infinite, of either sign."""
-
-    inplace = False
-
-    def reference(self, x):
-        return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
-
-
-class Isfinite(Comparison):
-    """Neither infinite nor NaN."""
-
-    inplace = False
-
-    def reference(self, x):
-        return np.isfinite(x) if x.dtype.kind in "fc" else np.ones(x.shape, np.bool_)
-
-
-class Isposinf(Comparison):
-    """+∞."""
-
-    inplace, categories = False, REAL
-
-    def reference(self, x):
-        return x == np.inf if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
-
-
-class Isneginf(Comparison):
-    """−∞."""
-
-    inplace, categories = False, REAL
-
-    def reference(self, x):
-        return x == -np.inf if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
-
-
-class Signbit(Comparison):
-    """The sign bit is set (also for −0.0)."""
-
-    inplace, categories = False, REAL
-
-    def reference(self, x):
-        return np.signbit(x) if x.dtype.kind == "f" else x < 0
-
-
-# ------------------------------------------------------------------------------------------- bits
-
-
-class BitwiseAnd(Elementwise):
-    """Bits set in both."""
-
-    reference, categories, differentiable = np.bitwise_and, WHOLE, False
-
-
-class BitwiseOr(Elementwise):
-    """Bits set in either."""
-
-    reference, categories, differentiable = np.bitwise_or, WHOLE, False
-
-
-class BitwiseXor(Elementwise):
-    """Bits set in just one."""
-
-    reference, categories, differentiable = np.bitwise_xor, WHOLE, False
-
-
-class BitwiseNot(Elementwise):
-    """Every bit flipped; logical negation for bool."""
-
-    reference, categories, differentiable = np.bitwise_not, WHOLE, False
-
-
-class BitwiseLeftShift(Elementwise):
-    """x · 2^other by shifting bits."""
-
-    reference, categories, differentiable = np.left_shift, (INTEGER, INTEGER), False
-
-
-class BitwiseRightShift(Elementwise):
-    """⌊x / 2^other⌋ by shifting bits."""
-
-    reference, categories, differentiable = np.right_shift, (INTEGER, INTEGER), False
-
-
 # ---------------------------------------------------------------------------------- sign and rounding
 
 
@@ -592,259 +453,10 @@ class RoundHalfEven(Elementwise):
         return (g * 0,)
 
 
-# -------------------------------------------------------------------------- exponentials and powers
-
-
 class Smooth(Elementwise, abstract=True):
     """A differentiable function whose integer arguments become the default float."""
 
     result = "float"
-
-
-class Exp(Smooth):
-    """eˣ."""
-
-    reference = np.exp
-
-    def vjp(self, g, y, x):
-        return (g * conj(y),)
-
-
-class Exp2(Smooth):
-    """2ˣ."""
-
-    def reference(self, x):
-        return np.exp2(x) if x.dtype.kind != "c" else np.exp(x * x.dtype.type(math.log(2)))
-
-    def vjp(self, g, y, x):
-        return (g * conj(y) * math.log(2),)
-
-
-class Expm1(Smooth):
-    """eˣ − 1, accurate near 0."""
-
-    reference = np.expm1
-
-    def vjp(self, g, y, x):
-        return (g * conj(y + 1),)
-
-
-class Log(Smooth):
-    """The natural logarithm."""
-
-    reference, domain = np.log, (0.1, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g / conj(x),)
-
-
-class Log2(Smooth):
-    """The logarithm to base 2."""
-
-    reference, domain = np.log2, (0.1, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g / (conj(x) * math.log(2)),)
-
-
-class Log10(Smooth):
-    """The logarithm to base 10."""
-
-    reference, domain = np.log10, (0.1, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g / (conj(x) * math.log(10)),)
-
-
-class Log1p(Smooth):
-    """log(1 + x), accurate near 0."""
-
-    reference, domain = np.log1p, (-0.5, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g / conj(x + 1),)
-
-
-class Sqrt(Smooth):
-    """√x; NaN for x < 0, infinite slope at 0."""
-
-    reference, domain = np.sqrt, (0.1, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g / (2 * conj(y)),)
-
-
-class Rsqrt(Smooth):
-    """1 / √x."""
-
-    domain = (0.1, 4.0)
-
-    def reference(self, x):
-        return np.reciprocal(np.sqrt(x))
-
-    def vjp(self, g, y, x):
-        return (-0.5 * g * conj(y * y * y),)
-
-
-class Reciprocal(Smooth):
-    """1 / x."""
-
-    domain = (0.2, 3.0)
-
-    def reference(self, x):
-        return np.reciprocal(x)
-
-    def vjp(self, g, y, x):
-        return (-g * conj(y * y),)
-
-
-class Square(Elementwise):
-    """x²."""
-
-    reference = np.square
-
-    def compute_dtype(self, inputs):
-        kind = super().compute_dtype(inputs)
-        return dtypes.int64 if kind is dtypes.bool_ else kind
-
-    def vjp(self, g, y, x):
-        return (g * conj(2 * x),)
-
-
-class Sigmoid(Smooth):
-    """1 / (1 + e⁻ˣ), without overflow."""
-
-    def reference(self, x):
-        if x.dtype.kind == "c":
-            return 1 / (1 + np.exp(-x))
-        e = np.exp(-np.abs(x))
-        return np.where(x >= 0, 1, e) / (1 + e)
-
-    def vjp(self, g, y, x):
-        return (g * conj(y * (1 - y)),)
-
-
-class Relu(Elementwise):
-    """max(x, 0); the slope at 0 is 0."""
-
-    categories = (INTEGER, FLOAT)
-
-    def reference(self, x):
-        return np.maximum(x, x.dtype.type(0))
-
-    def vjp(self, g, y, x):
-        return (g * (y > 0),)
-
-
-# ------------------------------------------------------------------------------------- trigonometry
-
-
-class Sin(Smooth):
-    """sin x."""
-
-    reference = np.sin
-
-    def vjp(self, g, y, x):
-        return (g * conj(x.cos()),)
-
-
-class Cos(Smooth):
-    """cos x."""
-
-    reference = np.cos
-
-    def vjp(self, g, y, x):
-        return (-g * conj(x.sin()),)
-
-
-class Tan(Smooth):
-    """tan x."""
-
-    reference, domain = np.tan, (-1.2, 1.2)
-
-    def vjp(self, g, y, x):
-        return (g * conj(1 + y * y),)
-
-
-class Asin(Smooth):
-    """The angle in [−π/2, π/2] whose sine is x."""
-
-    reference, domain, aliases = np.arcsin, (-0.9, 0.9), ("arcsin",)
-
-    def vjp(self, g, y, x):
-        return (g * conj((1 - x * x).rsqrt()),)
-
-
-class Acos(Smooth):
-    """The angle in [0, π] whose cosine is x."""
-
-    reference, domain, aliases = np.arccos, (-0.9, 0.9), ("arccos",)
-
-    def vjp(self, g, y, x):
-        return (-g * conj((1 - x * x).rsqrt()),)
-
-
-class Atan(Smooth):
-    """The angle in (−π/2, π/2) whose tangent is x."""
-
-    reference, aliases = np.arctan, ("arctan",)
-
-    def vjp(self, g, y, x):
-        return (g / conj(1 + x * x),)
-
-
-class Sinh(Smooth):
-    """(eˣ − e⁻ˣ) / 2."""
-
-    reference = np.sinh
-
-    def vjp(self, g, y, x):
-        return (g * conj(x.cosh()),)
-
-
-class Cosh(Smooth):
-    """(eˣ + e⁻ˣ) / 2."""
-
-    reference = np.cosh
-
-    def vjp(self, g, y, x):
-        return (g * conj(x.sinh()),)
-
-
-class Tanh(Smooth):
-    """sinh x / cosh x."""
-
-    reference = np.tanh
-
-    def vjp(self, g, y, x):
-        return (g * conj(1 - y * y),)
-
-
-class Asinh(Smooth):
-    """The inverse of sinh."""
-
-    reference, aliases = np.arcsinh, ("arcsinh",)
-
-    def vjp(self, g, y, x):
-        return (g * conj((x * x + 1).rsqrt()),)
-
-
-class Acosh(Smooth):
-    """The inverse of cosh on [1, ∞)."""
-
-    reference, domain, aliases = np.arccosh, (1.2, 4.0), ("arccosh",)
-
-    def vjp(self, g, y, x):
-        return (g * conj((x - 1).rsqrt() * (x + 1).rsqrt()),)
-
-
-class Atanh(Smooth):
-    """The inverse of tanh on (−1, 1)."""
-
-    reference, domain, aliases = np.arctanh, (-0.9, 0.9), ("arctanh",)
-
-    def vjp(self, g, y, x):
-        return (g / conj(1 - x * x),)
 
 
 # ------------------------------------------------------------------------------------ complex numbers
@@ -942,8 +554,8 @@ class Where(Elementwise):
     def evaluate(self, inputs, params):
         condition, *rest = inputs
         kind = dtypes.result_dtype(rest)
-        operands = [condition, *(self._operand(x, kind) for x in rest)]
-        arrays = [x.array if isinstance(x, Tensor) else x for x in operands]
+        operands = [condition, *(x.to(kind) if isinstance(x, Tensor) else x for x in rest)]
+        arrays = [x.array if isinstance(x, Tensor) else scalar_array(x, kind.np) for x in operands]
         try:
             result = np.where(*arrays)
         except ValueError:

@@ -9,12 +9,8 @@ documentation table and the tests.
 
 from __future__ import annotations
 
-import dis
-import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -25,6 +21,9 @@ from ..autograd.tape import Node, mode, switches
 from ..dtype import BOOL, COMPLEX, FLOAT, dtype
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor, link_view, wrap
+from .formula import DROP, LOOK, SAVE, Meta, formula_reads
+from .inplace import in_place, update, write
+from .register import OPERATIONS, Operation, operation, with_out, write_out
 
 new = object.__new__
 ndarray = np.ndarray
@@ -33,255 +32,31 @@ FLOATS = frozenset({F32, F64})
 ONE_NEEDS = (True,)
 NEEDS = {(a, b): (a, b) for a in (False, True) for b in (False, True)}  # one object for each pair
 next_order = tape.counter.__next__
-
-# ------------------------------------------------------------------------------------ the register
-
-
-@dataclass
-class Operation:
-    """A row of the table of public operations."""
-
-    name: str  # as users write it after `weft.`: 'add', 'linalg.inv'; methods only: 'Tensor.add_'
-    function: Callable
-    kind: str
-    primitive: Primitive | None = None
-    methods: tuple[str, ...] = ()
-    differentiable: bool = True
-    summary: str = ""
-    aliases: tuple[str, ...] = field(default=())
-
-
-OPERATIONS: dict[str, Operation] = {}
 PRIMITIVES: dict[str, Primitive] = {}
 
-
-def operation(
-    name: str | None = None,
-    *,
-    function: bool = True,
-    method: bool | str = True,
-    inplace: bool | Callable = False,
-    out: bool = False,
-    aliases: Sequence[str] = (),
-    differentiable: bool = True,
-    kind: str = "composite",
-    primitive: Primitive | None = None,
-) -> Callable[[Callable], Callable]:
-    """Register a public function written over primitives.
-
-    `method` adds it to Tensor (under another name if a string), `inplace` adds `name_`, `out` gives
-    it PyTorch's `out=` argument, `aliases` are further public names with the same forms.
-    """
-
-    def enter(body: Callable) -> Callable:
-        title = name or body.__name__
-        public = with_out(body, title) if out else body
-        methods = []
-        for public_name in (title, *aliases):
-            last = public_name.rpartition(".")[2]
-            if method:
-                last = method if isinstance(method, str) else last
-                setattr(Tensor, last, public)
-                methods.append(last)
-            if inplace:
-                setattr(Tensor, last + "_", inplace if callable(inplace) else in_place(public, last + "_"))
-                methods.append(last + "_")
-            if function:
-                OPERATIONS[public_name] = Operation(
-                    public_name,
-                    public,
-                    kind,
-                    primitive,
-                    tuple(methods),
-                    differentiable,
-                    (body.__doc__ or "").strip().split("\n")[0],
-                    tuple(aliases) if public_name == title else (),
-                )
-        return public
-
-    return enter
-
-
-def with_out(body: Callable, name: str) -> Callable:
-    """`body` with an `out=` argument that receives the result."""
-
-    @functools.wraps(body)
-    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = body(*args, **kwargs)
-        return result if out is None else write_out(out, result, name)
-
-    return public
-
-
-def write_out(out: Any, result: Any, name: str) -> Any:
-    """Put a result (or several) into the tensors given as `out=`, resizing empty ones."""
-    if isinstance(result, tuple):
-        return type(result)(*(write_out(o, r, name) for o, r in zip(out, result, strict=True))) if hasattr(
-            result, "_fields"
-        ) else tuple(write_out(o, r, name) for o, r in zip(out, result, strict=True))
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{name}: out= must be a tensor, got {type(out).__name__}")
-    if mode.grad and (out._needs_grad or result._needs_grad):
-        raise AutogradError(
-            f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad; leave out= away or use no_grad"
-        )
-    if not dtypes.can_cast(result.dtype, out.dtype):
-        raise DtypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {out.dtype}")
-    if out.array.shape != result.array.shape:
-        if out._base is None and out.array.size == 0:
-            out.array = np.empty(result.array.shape, out.array.dtype)
-        else:
-            out.resize_(result.shape)
-    np.copyto(out.array, result.array, casting="unsafe")
-    out._bump()
-    return out
-
-
-def in_place(function: Callable, name: str) -> Callable:
-    """The method `name` (with its trailing underscore) that writes `function(self, …)` into self."""
-
-    @functools.wraps(function)
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return update(self, function, args, kwargs, name)
-
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"In-place version of `{name[:-1]}`."
-    return method
-
-
-def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Tensor:
-    """target ← function(target, *args, **kwargs), keeping the memory and rewriting the history."""
-    if target._interpreter is not None:
-        return target._interpreter.write(target, function(target, *args, **kwargs), name)
-    target._check_writable(name)
-    source = target
-    if target._tracked(*args, *kwargs.values()):
-        source = new(Tensor)  # the old value under its old history: later writes do not touch it
-        source.array = target.array.copy()
-        source.node, source._needs_grad = target.node, target._needs_grad
-    return write(target, function(source, *args, **kwargs), name, checked=True)
-
-
-def write(target: Tensor, value: Tensor, name: str, checked: bool = False) -> Tensor:
-    """Copy `value` into the memory of `target`; every view sees it, and gradients follow it."""
-    if not checked:
-        target._check_writable(name)
-    if value._interpreter is not None:
-        return value._interpreter.write(target, value, name)
-    if not dtypes.can_cast(value.dtype, target.dtype):
-        raise DtypeError(
-            f"{name}: result type {value.dtype} can't be cast to the desired output type {target.dtype}; "
-            f"use the out-of-place form, or convert the tensor first"
-        )
-    if value.array.shape != target.array.shape:
-        raise ShapeError(
-            f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(value.shape)}; "
-            "the tensor written to cannot grow"
-        )
-    tracked = target._tracked(value)
-    if tracked and value.dtype is not target.dtype:
-        value = value.to(target.dtype)
-    np.copyto(target.array, value.array, casting="unsafe")
-    target._bump()
-    if tracked:
-        rebase(target, value)
-    return target
-
-
-def rebase(target: Tensor, value: Tensor) -> None:
-    """Let the history of `target`, of the owner of its memory and of all its views tell of the write."""
-    from .view import view_of_root, write_into_root
-
-    root = target._base
-    if root is None:
-        root, fresh = target, value
-    else:
-        fresh = write_into_root(root, target, value)
-        target.node, target._needs_grad = value.node, value._needs_grad
-    root.node, root._needs_grad = fresh.node, fresh._needs_grad
-    for reference in root._views or ():
-        view = reference()
-        if view is not None and view is not target:
-            renewed = view_of_root(root, view)
-            view.node, view._needs_grad = renewed.node, renewed._needs_grad
-
-
-# ---------------------------------------------------------------------- what a gradient formula reads
-
-_METADATA = frozenset("shape dtype ndim device dim size numel is_complex is_floating_point".split())
-
-
-class Meta:
-    """Stands for an input of which only the shape and type are remembered."""
-
-    __slots__ = ("dtype", "shape")
-    device = "cpu"
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.shape, self.dtype = tensor.shape, tensor.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def dim(self) -> int:
-        return len(self.shape)
-
-    def size(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self.shape[dim]
-
-    def numel(self) -> int:
-        return self.shape.numel()
-
-    def is_complex(self) -> bool:
-        return self.dtype.is_complex
-
-    def is_floating_point(self) -> bool:
-        return self.dtype.is_floating_point
-
-
-def _reads(code: CodeType) -> tuple[set[str], set[str]]:
-    """Names whose value a piece of code reads, and names of which it reads only shape or type."""
-    values: set[str] = set()
-    metadata: set[str] = set()
-    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
-    for here, following in zip(instructions, [*instructions[1:], None], strict=True):
-        if not here.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")):
-            continue
-        names = here.argval if isinstance(here.argval, tuple) else (here.argval,)
-        values.update(names[:-1])
-        looks_only = (
-            following is not None
-            and following.opname in ("LOAD_ATTR", "LOAD_METHOD")
-            and following.argval in _METADATA
-        )
-        (metadata if looks_only else values).add(names[-1])
-    return values, metadata
-
-
-def formula_reads(vjp: Callable, inputs: int) -> list[tuple[set[str], set[str]]]:
-    """For each input: what `vjp` reads (values, metadata) to make the gradient of that input.
-
-    When `vjp` returns one lambda for each input, only that lambda's reads count for it.
-    """
-    code = vjp.__code__
-    values, metadata = _reads(code)
-    lambdas = [c for c in code.co_consts if isinstance(c, CodeType)]
-    inner = [_reads(c) for c in lambdas]
-    for nested, c in zip(inner, lambdas, strict=True):
-        for deeper in (k for k in c.co_consts if isinstance(k, CodeType)):
-            more = _reads(deeper)
-            nested[0].update(more[0])
-            nested[1].update(more[1])
-    if len(lambdas) == inputs and inputs > 0:
-        return [(values | v, metadata | m) for v, m in inner]
-    everything = (values.union(*(v for v, _ in inner)), metadata.union(*(m for _, m in inner)))
-    return [everything] * inputs
-
-
-SAVE, LOOK, DROP = "save", "look", None
-
+__all__ = [
+    "OPERATIONS",
+    "PRIMITIVES",
+    "Contraction",
+    "Elementwise",
+    "Indexing",
+    "Opaque",
+    "Operation",
+    "Primitive",
+    "Reduction",
+    "View",
+    "Window",
+    "broadcast_error",
+    "is_number",
+    "operation",
+    "python_int",
+    "register_module",
+    "summed_to",
+    "update",
+    "with_out",
+    "write",
+    "write_out",
+]
 
 # --------------------------------------------------------------------------------------- primitives
 
@@ -376,7 +151,9 @@ class Primitive:
                 out._needs_grad = True
         return out
 
-    def record_many(self, outs: tuple[Tensor, ...], inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Tensor, ...]:
+    def record_many(
+        self, outs: tuple[Tensor, ...], inputs: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[Tensor, ...]:
         """`record` for an operation with several outputs: each gets a node that points to the shared one."""
         if not (mode.grad and self.differentiable):
             return outs
@@ -592,6 +369,10 @@ class Elementwise(Primitive, abstract=True):
         if self.public:
             self.publish()
 
+    def takes(self, category: int) -> bool:
+        low, high = self.categories
+        return low <= category <= high
+
     def publish(self) -> None:
         """Create the public function, the method and the in-place method."""
         fast, name = self.fast, self.namespace + self.name
@@ -620,7 +401,7 @@ class Elementwise(Primitive, abstract=True):
     def _unary(self) -> Callable:
         """The shortest way from a float tensor to the result; everything else takes `__call__`."""
         ufunc, slow, note = self.reference, self.__call__, self.note
-        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float"):
+        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float") or not self.takes(FLOAT):
             return slow
         differentiable = self.differentiable
 
@@ -647,7 +428,7 @@ class Elementwise(Primitive, abstract=True):
     def _binary(self) -> Callable:
         """The shortest way for two float tensors of one type, or a float tensor and a number."""
         ufunc, slow, note = self.reference, self.__call__, self.note
-        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float", "bool"):
+        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float", "bool") or not self.takes(FLOAT):
             return slow
         differentiable = self.differentiable
 
@@ -748,8 +529,8 @@ class Elementwise(Primitive, abstract=True):
     # ------------------------------------------------------------------------------ the general way
     def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
         kind = self.compute_dtype(inputs)
-        cast = [self._operand(x, kind) for x in inputs]
-        arrays = [x.array if isinstance(x, Tensor) else x for x in cast]
+        cast = [x if not isinstance(x, Tensor) or x.dtype is kind else x.to(kind) for x in inputs]
+        arrays = [x.array if isinstance(x, Tensor) else scalar_array(x, kind.np) for x in cast]
         if kind in dtypes.LOW_PRECISION and not self.native_low:
             arrays = [a.astype(F32) for a in arrays]
         try:
@@ -765,19 +546,14 @@ class Elementwise(Primitive, abstract=True):
         kind = dtypes.result_dtype(inputs)
         if self.result == "float" and kind.category < FLOAT:
             kind = dtypes.get_default_dtype()
-        low, high = self.categories
-        if not low <= kind.category <= high:
+        if not self.takes(kind.category):
+            low, high = self.categories
             names = ("bool", "integer", "floating-point", "complex")
             raise DtypeError(
                 f'{self.name}: "{self.name}" not implemented for {kind} (takes {names[low]} to {names[high]} tensors); '
                 f"convert the input with .to(...)"
             )
         return kind
-
-    def _operand(self, x: Any, kind: dtype) -> Any:
-        if not isinstance(x, Tensor):
-            return scalar_array(x, kind.np)
-        return x if x.dtype is kind else x.to(kind)
 
     def _result(self, result: Any, kind: dtype) -> ndarray:
         result = np.asarray(result)
@@ -920,7 +696,13 @@ class Indexing(Primitive, abstract=True):
 
 
 class Window(Primitive, abstract=True):
-    """Sliding windows over the last dimensions, and their adjoint."""
+    """Sliding windows over the last dimensions, and their adjoint; float16 and bfloat16 are accumulated in float32."""
+
+    def compute(self, *arrays: ndarray, **params: Any) -> ndarray:
+        kind = arrays[0].dtype
+        if kind in LOW_NUMPY:
+            return self.reference(*(a.astype(F32) for a in arrays), **params).astype(kind)
+        return self.reference(*arrays, **params)
 
 
 class Opaque(Primitive, abstract=True):
@@ -970,4 +752,3 @@ def python_int(value: Any, name: str) -> int:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex, np.generic))
-

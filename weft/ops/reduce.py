@@ -1,46 +1,521 @@
-"""Reductions: many elements to one along some dimensions."""
+"""Reductions: many elements to one along some dimensions.
+
+Sums, products, extremes and their places, truth values, softmax and its kin. Norms live in
+`norm.py`, variances, quantiles and histograms in `stats.py`.
+"""
 
 from __future__ import annotations
 
+import builtins
+import functools
+from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import dtype as dtypes
-from ..dtype import FLOAT
-from ..tensor import Tensor, wrap_dims
-from .primitive import Reduction, operation, register_module
+from ..autograd.tape import mode
+from ..dtype import BOOL, COMPLEX, FLOAT
+from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..tensor import Tensor, new, wrap_dim, wrap_dims
+from .elementwise import conj
+from .primitive import F32, F64, LOW_NUMPY, Opaque, Reduction, operation, register_module, summed_to, write_out
+from .view import EXPAND, sizes_from
+
+# ----------------------------------------------------------------------- how they are made public
+
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "a": "input", "x": "input"}
+
+
+def axis_operation(name: str | None = None, *, names: dict[str, str] = _NUMPY_NAMES, **options: Any) -> Callable:
+    """`operation` for functions with `dim`: takes `out=` and, as PyTorch does, NumPy's `axis=` and `keepdims=`."""
+
+    def enter(body: Callable) -> Callable:
+        title = name or body.__name__
+
+        @functools.wraps(body)
+        def public(*args: Any, **kwargs: Any) -> Any:
+            if not kwargs:
+                return body(*args)
+            out = kwargs.pop("out", None)
+            for other in kwargs.keys() & names.keys():
+                kwargs[names[other]] = kwargs.pop(other)
+            result = body(*args, **kwargs)
+            return result if out is None else write_out(out, result, title)
+
+        return operation(name, **options)(public)
+
+    return enter
+
+
+def all_or(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
+    """The dimensions to reduce; None and the empty tuple stand for all."""
+    if dim.__class__ is tuple or dim.__class__ is list:
+        dim = None if len(dim) == 0 else dim
+    return wrap_dims(dim, ndim, name)
 
 
 def restored(g: Tensor, dim: tuple[int, ...], keepdim: bool) -> Tensor:
-    """A reduced gradient with its lost dimensions back as size 1."""
-    if keepdim:
+    """A reduced gradient with its lost dimensions back as size 1 (none are needed to broadcast a 0-d one)."""
+    if keepdim or g.ndim == 0:
         return g
     for d in sorted(dim):
         g = g.unsqueeze(d)
     return g
 
 
+def refuse(condition: bool, name: str, dtype: Any, remedy: str = "convert it with .to(...)") -> None:
+    """Raise the error for an element type that the operation does not take."""
+    if condition:
+        raise DtypeError(f'{name}: "{name}" not implemented for {dtype}; {remedy}')
+
+
+def need_elements(x: Tensor, dims: tuple[int, ...], name: str) -> None:
+    """Refuse to take the extreme of nothing."""
+    for d in dims:
+        if x.shape[d] == 0:
+            what = f"dim {d}" if len(dims) < x.ndim or x.ndim == 1 else "dim"
+            raise IndexRangeError(
+                f"{name}: Expected reduction {what} to have non-zero size, the input has shape {tuple(x.shape)}; "
+                "there is no such element of nothing: choose another dim, or check numel() first"
+            )
+
+
+def wide_enough(x: np.ndarray) -> np.ndarray:
+    """bfloat16 as float32 (exact), because NumPy cannot order or search it."""
+    return x.astype(F32) if x.dtype in LOW_NUMPY else x
+
+
+class Along(Opaque, abstract=True):
+    """Computed along one dimension `dim` (a non-negative number); a batch in front moves it by one."""
+
+    def batch(self, inputs, batched, size, params):
+        whole = [x if b else x.unsqueeze(0).expand(size, *x.shape) for x, b in zip(inputs, batched, strict=True)]
+        return self(*whole, **{**params, "dim": params["dim"] + 1})
+
+
+# ------------------------------------------------------------------------------------------ sums
+
+
+_BLOCK = 512  # rows that are added one after the other in float32 before their sums are added
+
+
+def _add_reduce(x: np.ndarray, dim: Any, keepdim: bool) -> Any:
+    """Σ x. NumPy adds pairwise only along the fastest axis; long float32 columns are added in blocks."""
+    if x.ndim > 1 and x.dtype is F32 and dim is not None and len(dim) == 1 and x.shape[dim[0]] > 4 * _BLOCK:
+        if dim[0] != x.ndim - 1:
+            x = np.add.reduceat(x, np.arange(0, x.shape[dim[0]], _BLOCK), axis=dim[0])
+    return np.add.reduce(x, axis=dim, keepdims=keepdim)
+
+
 class Sum(Reduction):
     """Σ x over `dim`."""
 
     def reference(self, x, *, dim, keepdim):
-        return np.add.reduce(x, axis=dim, keepdims=keepdim)
+        return _add_reduce(x, dim, keepdim)
 
     def vjp(self, g, y, x, *, dim, keepdim):
-        return (restored(g, dim, keepdim).expand(x.shape),)
+        return (EXPAND(restored(g, dim, keepdim), shape=tuple(x.shape)),)
 
 
-SUM = Sum()
+class Mean(Reduction):
+    """(1/n) Σ x over `dim`."""
+
+    def reference(self, x, *, dim, keepdim):
+        total = _add_reduce(x, dim, keepdim)
+        return np.true_divide(total, x.dtype.type(x.size if dim is None else _count(x.shape, dim)))
+
+    def vjp(self, g, y, x, *, dim, keepdim):
+        return (EXPAND(restored(g / _count(x.shape, dim), dim, keepdim), shape=tuple(x.shape)),)
+
+
+def _count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
+    """How many elements are reduced to one."""
+    count = 1
+    for d in dim:
+        count *= shape[d]
+    return count
+
+
+class Prod(Reduction):
+    """∏ x over one dimension. ∂y/∂xᵢ is the product of all others: those before times those after."""
+
+    def reference(self, x, *, dim, keepdim):
+        return np.multiply.reduce(x, axis=dim, keepdims=keepdim)
+
+    def vjp(self, g, y, x, *, dim, keepdim):
+        from .scan import exclusive_product
+
+        (d,) = dim
+        others = exclusive_product(x, d) * exclusive_product(x, d, reverse=True)
+        return (restored(g, dim, keepdim) * conj(others),)
+
+
+SUM, MEAN, PROD = Sum(), Mean(), Prod()
+
+
+def _whole(primitive: Reduction, x: Tensor) -> Tensor | None:
+    """The shortest way to reduce all of a float tensor; None where the general way must be taken."""
+    if x._interpreter is not None:
+        return None
+    a = x.array
+    kind = a.dtype
+    if kind is not F32 and kind is not F64:
+        return None
+    out = new(Tensor)
+    out.array = np.asarray(mode.run(primitive.reference, a, dim=None, keepdim=False))
+    if x._needs_grad and mode.grad:
+        out.node = primitive.make_node(out, (x,), {"dim": tuple(range(a.ndim)), "keepdim": False}, (True,))
+        out._needs_grad = True
+    elif mode.inference:
+        out._inference = True
+    return out
+
+
+def _summable(x: Tensor, dtype: Any) -> Tensor:
+    """x in the type of its sum: the one asked for, else int64 for bool and integers."""
+    if dtype is not None:
+        return x.to(dtypes.as_dtype(dtype))
+    return x.long() if x.dtype.category < FLOAT else x
+
+
+@axis_operation(kind="Reduction", primitive=SUM)
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Σ input over the given dimensions (all by default); bool and integers add up as int64."""
+    if dim is None and dtype is None and not keepdim:
+        out = _whole(SUM, input)
+        if out is not None:
+            return out
+    return SUM(_summable(input, dtype), dim=all_or(dim, input.ndim, "sum"), keepdim=bool(keepdim))
+
+
+@axis_operation(kind="Reduction", primitive=MEAN)
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """(1/n) Σ input over the given dimensions (all by default), of floating-point or complex tensors."""
+    if dim is None and dtype is None and not keepdim:
+        out = _whole(MEAN, input)
+        if out is not None:
+            return out
+    x = input if dtype is None else input.to(dtypes.as_dtype(dtype))
+    if x.dtype.category < FLOAT:
+        raise DtypeError(
+            f"mean: could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {x.dtype}; convert it with .float(), or pass dtype="
+        )
+    return MEAN(x, dim=all_or(dim, x.ndim, "mean"), keepdim=bool(keepdim))
+
+
+@axis_operation()
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Σ input with NaN counted as 0."""
+    refuse(input.is_complex(), "nansum", input.dtype, "sum real and imaginary parts separately")
+    known = input.masked_fill(input.isnan(), 0) if input.is_floating_point() else input
+    return sum(known, dim, keepdim, dtype=dtype)
+
+
+@axis_operation()
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean of the elements that are not NaN."""
+    if input.dtype.category < FLOAT:
+        raise DtypeError(
+            f"nanmean: expected input to have floating point or complex dtype but got {input.dtype}; use mean(dtype=...)"
+        )
+    known = ~input.isnan()
+    total = sum(input.masked_fill(~known, 0), dim, keepdim, dtype=dtype)
+    return total / sum(known, dim, keepdim)
+
+
+@axis_operation()
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """∏ input over one dimension (all elements by default); bool and integers multiply as int64."""
+    x = _summable(input, dtype)
+    if dim is None:
+        return PROD(x.reshape(-1), dim=(0,), keepdim=False)
+    d = wrap_dim(dim, x.ndim, "prod")
+    if x.ndim == 0:
+        return PROD(x.unsqueeze(0), dim=(0,), keepdim=False)
+    return PROD(x, dim=(d,), keepdim=bool(keepdim))
+
+
+@operation(function=False)
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """The sum over the dimensions along which `size` would have to be expanded to this tensor's shape."""
+    shape = sizes_from(size, "sum_to_size")
+    extra = self.ndim - len(shape)
+    if extra < 0 or builtins.any(s not in (1, have) for s, have in zip(shape, self.shape[extra:], strict=True)):
+        raise ShapeError(
+            f"sum_to_size: size {list(shape)} is not expandable to size {list(self.shape)}; each size must be 1 or equal"
+        )
+    return summed_to(self, shape)
+
+
+# --------------------------------------------------------------------------------------- extremes
+
+
+class Selected(Reduction, abstract=True):
+    """y is one of the elements: all that are equal to it share the gradient (NaN equals NaN)."""
+
+    accumulate = False
+
+    def vjp(self, g, y, x, *, dim, keepdim):
+        y = restored(y, dim, keepdim)
+        chosen = ((x == y) | (x.isnan() & y.isnan())).to(g.dtype)
+        return (restored(g, dim, keepdim) / sum(chosen, dim, True) * chosen,) if dim else (g,)
+
+
+class Amax(Selected):
+    """The largest element over `dim`; NaN counts as the largest."""
+
+    def reference(self, x, *, dim, keepdim):
+        return np.maximum.reduce(x, axis=dim, keepdims=keepdim)
+
+
+class Amin(Selected):
+    """The smallest element over `dim`; NaN counts as the smallest."""
+
+    def reference(self, x, *, dim, keepdim):
+        return np.minimum.reduce(x, axis=dim, keepdims=keepdim)
+
+
+class ArgMax(Along):
+    """The place of the (first) largest element; a NaN counts as the largest."""
+
+    differentiable, low_precision = False, True
+
+    def reference(self, x, *, dim, keepdim):
+        return np.argmax(wide_enough(x), axis=dim, keepdims=keepdim)
+
+
+class ArgMin(Along):
+    """The place of the (first) smallest element; a NaN counts as the smallest."""
+
+    differentiable, low_precision = False, True
+
+    def reference(self, x, *, dim, keepdim):
+        return np.argmin(wide_enough(x), axis=dim, keepdims=keepdim)
+
+
+AMAX, AMIN, ARGMAX, ARGMIN = Amax(), Amin(), ArgMax(), ArgMin()
+
+
+def _extreme(primitive: Reduction, x: Tensor, dim: Any, keepdim: bool, name: str) -> Tensor:
+    refuse(x.is_complex(), name, x.dtype, "complex numbers have no order: compare .abs()")
+    dims = all_or(dim, x.ndim, name)
+    need_elements(x, dims, name)
+    return primitive(x, dim=dims, keepdim=bool(keepdim))
+
+
+@axis_operation(kind="Reduction", primitive=AMAX)
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The largest element over the given dimensions; equal ones share the gradient."""
+    return _extreme(AMAX, input, dim, keepdim, "amax")
+
+
+@axis_operation(kind="Reduction", primitive=AMIN)
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The smallest element over the given dimensions; equal ones share the gradient."""
+    return _extreme(AMIN, input, dim, keepdim, "amin")
+
+
+Aminmax = namedtuple("aminmax", ("min", "max"))
+
+
+@axis_operation()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Aminmax:
+    """(min, max) over one dimension or all."""
+    return Aminmax(
+        _extreme(AMIN, input, dim, keepdim, "aminmax"),
+        _extreme(AMAX, input, dim, keepdim, "aminmax"),
+    )
+
+
+def _place(primitive: Along, x: Tensor, dim: int | None, keepdim: bool, name: str) -> Tensor:
+    refuse(x.dtype.category in (BOOL, COMPLEX), name, x.dtype)
+    if dim is None:
+        if x.numel() == 0:
+            raise IndexRangeError(
+                f"{name}: Expected reduction dim to be specified for input.numel() == 0, the input has shape {tuple(x.shape)}"
+            )
+        place = primitive(x.reshape(-1), dim=0, keepdim=False)
+        return place.reshape((1,) * x.ndim) if keepdim else place
+    return place_along(primitive, x, dim, keepdim, name)
+
+
+def place_along(primitive: Along, x: Tensor, dim: int, keepdim: bool, name: str) -> Tensor:
+    """The indices of the chosen elements along `dim`."""
+    d = wrap_dim(dim, x.ndim, name)
+    if x.ndim == 0:
+        return primitive(x.unsqueeze(0), dim=0, keepdim=False)
+    need_elements(x, (d,), name)
+    return primitive(x, dim=d, keepdim=bool(keepdim))
+
+
+@axis_operation(differentiable=False)
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The index of the largest element (of the flattened tensor, or along `dim`)."""
+    return _place(ARGMAX, input, dim, keepdim, "argmax")
+
+
+@axis_operation(differentiable=False)
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The index of the smallest element (of the flattened tensor, or along `dim`)."""
+    return _place(ARGMIN, input, dim, keepdim, "argmin")
+
+
+def taken(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The elements at `indices` (one along `dim`, which is kept), and the indices."""
+    if x.ndim == 0:
+        return x.unsqueeze(0).gather(0, indices.reshape(1)).squeeze(0), indices
+    values = x.gather(dim, indices)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+Max, Min = namedtuple("max", ("values", "indices")), namedtuple("min", ("values", "indices"))
+
+
+def _max_or_min(input: Tensor, dim: Any, keepdim: bool, other: Any, name: str) -> Any:
+    """The three meanings of `max` and `min`: of all elements, along a dimension, of two tensors."""
+    if isinstance(dim, Tensor):
+        other = dim
+    if other is not None:
+        return input.maximum(other) if name == "max" else input.minimum(other)
+    if dim is None:
+        return _extreme(AMAX if name == "max" else AMIN, input, (), keepdim, name)
+    refuse(input.is_complex(), name, input.dtype, "complex numbers have no order: compare .abs()")
+    indices = place_along(ARGMAX if name == "max" else ARGMIN, input, dim, True, name)
+    return (Max if name == "max" else Min)(*taken(input, indices, wrap_dim(dim, input.ndim, name), keepdim))
+
+
+@axis_operation()
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The largest element; with `dim` (values, indices) along it; with a second tensor the elementwise maximum."""
+    return _max_or_min(input, dim, keepdim, other, "max")
+
+
+@axis_operation()
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The smallest element; with `dim` (values, indices) along it; with a second tensor the elementwise minimum."""
+    return _max_or_min(input, dim, keepdim, other, "min")
+
+
+# ------------------------------------------------------------------------------------ truth values
+
+
+class All(Reduction):
+    """Whether every element over `dim` is non-zero."""
+
+    differentiable, accumulate = False, False
+
+    def reference(self, x, *, dim, keepdim):
+        found = np.logical_and.reduce(x.astype(np.bool_), axis=dim, keepdims=keepdim)
+        return found.astype(np.uint8) if x.dtype == np.uint8 else found
+
+
+class Any_(Reduction):  # noqa: N801  `Any` is typing's
+    """Whether some element over `dim` is non-zero."""
+
+    differentiable, accumulate = False, False
+
+    def reference(self, x, *, dim, keepdim):
+        found = np.logical_or.reduce(x.astype(np.bool_), axis=dim, keepdims=keepdim)
+        return found.astype(np.uint8) if x.dtype == np.uint8 else found
+
+
+ALL, ANY = All(), Any_()
+
+
+@axis_operation(differentiable=False, kind="Reduction", primitive=ALL)
+def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether all elements are non-zero (along the given dimensions); uint8 for uint8 tensors."""
+    return ALL(input, dim=wrap_dims(dim, input.ndim, "all"), keepdim=bool(keepdim))
+
+
+@axis_operation(differentiable=False, kind="Reduction", primitive=ANY)
+def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether any element is non-zero (along the given dimensions); uint8 for uint8 tensors."""
+    return ANY(input, dim=wrap_dims(dim, input.ndim, "any"), keepdim=bool(keepdim))
+
+
+@axis_operation(differentiable=False)
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """The number of elements that are not 0."""
+    return sum(input != 0, dim)
+
+
+# ----------------------------------------------------------------------- exponentials and their sums
+
+
+class LogSumExp(Reduction):
+    """log Σ exp x over `dim`, shifted by the maximum so that nothing overflows."""
+
+    def reference(self, x, *, dim, keepdim):
+        real = x.real if x.dtype.kind == "c" else x
+        top = np.maximum.reduce(real, axis=dim, keepdims=True, initial=-np.inf)
+        top[~np.isfinite(top)] = 0
+        total = np.add.reduce(np.exp(x - top), axis=dim, keepdims=True)
+        y = np.log(total) + top
+        return y if keepdim else y.reshape(tuple(s for d, s in enumerate(x.shape) if d not in dim))
+
+    def vjp(self, g, y, x, *, dim, keepdim):
+        return (restored(g, dim, keepdim) * conj((x - restored(y, dim, keepdim)).exp()),)
+
+
+class Softmax(Along):
+    """exp xᵢ / Σⱼ exp xⱼ along `dim`."""
+
+    def reference(self, x, *, dim):
+        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf))
+        np.exp(y, out=y)
+        return np.divide(y, np.add.reduce(y, axis=dim, keepdims=True), out=y)
+
+    def vjp(self, g, y, x, *, dim):
+        weighted = g * y
+        return (weighted - y * SUM(weighted, dim=(dim,), keepdim=True),)
+
+
+class LogSoftmax(Along):
+    """xᵢ − log Σⱼ exp xⱼ along `dim`."""
+
+    def reference(self, x, *, dim):
+        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf))
+        return np.subtract(y, np.log(np.add.reduce(np.exp(y), axis=dim, keepdims=True)), out=y)
+
+    def vjp(self, g, y, x, *, dim):
+        return (g - y.exp() * SUM(g, dim=(dim,), keepdim=True),)
+
+
+LOGSUMEXP, SOFTMAX, LOG_SOFTMAX = LogSumExp(), Softmax(), LogSoftmax()
 register_module(__name__)
 
 
-@operation(out=True, kind="Reduction", primitive=SUM)
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum over the given dimensions (all by default); bool and small integers add up as int64."""
+@axis_operation(kind="Reduction", primitive=LOGSUMEXP)
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """log Σ exp input over the given dimensions, without overflow."""
+    dims = wrap_dims(dim, input.ndim, "logsumexp")
+    if not dims and input.ndim:
+        raise ShapeError(f"logsumexp: needs at least one dim to reduce, got {dim!r} for shape {tuple(input.shape)}")
+    x = input if input.dtype.category >= FLOAT else input.to(dtypes.get_default_dtype())
+    return LOGSUMEXP(x, dim=dims, keepdim=bool(keepdim))
+
+
+def _softmax_along(primitive: Along, x: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
     if dtype is not None:
-        input = input.to(dtypes.as_dtype(dtype))
-    elif input.dtype.category < FLOAT:
-        input = input.long()
-    dims = wrap_dims(None if dim == () else dim, input.ndim, "sum")
-    return SUM(input, dim=dims, keepdim=keepdim)
+        x = x.to(dtypes.as_dtype(dtype))
+    refuse(x.dtype.category != FLOAT, name, x.dtype, "convert it with .float(), or pass dtype=weft.float32")
+    d = wrap_dim(dim, x.ndim, name)
+    if x.ndim == 0:
+        return primitive(x.unsqueeze(0), dim=0).squeeze(0)
+    return primitive(x, dim=d)
+
+
+@axis_operation(kind="Reduction", primitive=SOFTMAX)
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """exp xᵢ / Σⱼ exp xⱼ along `dim`, computed in `dtype` if given."""
+    return _softmax_along(SOFTMAX, input, dim, dtype, "softmax")
+
+
+@axis_operation(kind="Reduction", primitive=LOG_SOFTMAX)
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """xᵢ − log Σⱼ exp xⱼ along `dim`, computed in `dtype` if given."""
+    return _softmax_along(LOG_SOFTMAX, input, dim, dtype, "log_softmax")

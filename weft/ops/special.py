@@ -1,1 +1,509 @@
-"""To be filled."""
+"""Special functions: error, gamma, zeta and Bessel functions and their relatives, over scipy.special.
+
+Most are elementwise primitives whose class states SciPy's function and the derivative. What
+`torch.special` calls by another name, and functions that are formulas over others, stand at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import scipy.special as sp
+
+from .. import dtype as dtypes
+from ..dtype import BOOL, FLOAT
+from ..errors import AutogradError, DtypeError, ShapeError
+from ..tensor import Tensor
+from .elementwise import complex_from, where
+from .primitive import OPERATIONS, PRIMITIVES, Elementwise, Opaque, in_place, is_number, operation, register_module
+
+REAL = (BOOL, FLOAT)
+ROOT_PI = math.sqrt(math.pi)
+ROOT_2_PI = math.sqrt(2 * math.pi)
+
+
+class Special(Elementwise, abstract=True):
+    """A function of real numbers; integers become the default float."""
+
+    result, categories = "float", REAL
+
+
+class SpecialOnly(Special, abstract=True):
+    """A function that lives in `weft.special` and has no method."""
+
+    namespace, inplace = "special.", False
+
+
+def no_slope(name: str, argument: str) -> Tensor:
+    """There is no formula for this derivative, here or in PyTorch: say so when it is asked for."""
+    raise AutogradError(
+        f"{name}: the derivative for '{argument}' is not implemented (it has no closed form); detach that argument"
+    )
+
+
+# -------------------------------------------------------------------------------- error functions
+
+
+class Erf(Special):
+    """2/√π ∫₀ˣ exp(−t²) dt."""
+
+    reference, aliases = sp.erf, ("special.erf",)
+
+    def vjp(self, g, y, x):
+        return (g * (2 / ROOT_PI) * (-x * x).exp(),)
+
+
+class Erfc(Special):
+    """1 − erf x, accurate for large x."""
+
+    reference, aliases = sp.erfc, ("special.erfc",)
+
+    def vjp(self, g, y, x):
+        return (g * (-2 / ROOT_PI) * (-x * x).exp(),)
+
+
+class Erfinv(Special):
+    """The x with erf x = y, for y in [−1, 1]."""
+
+    reference, aliases, domain = sp.erfinv, ("special.erfinv",), (-0.9, 0.9)
+
+    def vjp(self, g, y, x):
+        return (g * (ROOT_PI / 2) * (y * y).exp(),)
+
+
+class Erfcx(SpecialOnly):
+    """exp(x²) · erfc x."""
+
+    reference = sp.erfcx
+
+    def vjp(self, g, y, x):
+        return (g * (2 * x * y - 2 / ROOT_PI),)
+
+
+class Ndtr(SpecialOnly):
+    """The standard normal distribution function, ½ erfc(−x/√2)."""
+
+    reference = sp.ndtr
+
+    def vjp(self, g, y, x):
+        return (g * (x * x / -2).exp() / ROOT_2_PI,)
+
+
+class LogNdtr(SpecialOnly):
+    """log of the standard normal distribution function, accurate far to the left."""
+
+    reference = sp.log_ndtr
+
+    def vjp(self, g, y, x):
+        return (g * (math.sqrt(2 / math.pi) / ERFCX(x * -math.sqrt(0.5))),)
+
+
+class Ndtri(SpecialOnly):
+    """The quantile of the standard normal distribution."""
+
+    reference, domain = sp.ndtri, (0.1, 0.9)
+
+    def vjp(self, g, y, x):
+        return (g * ROOT_2_PI * (y * y / 2).exp(),)
+
+
+# ------------------------------------------------------------------------- gamma and zeta functions
+
+
+class Lgamma(Special):
+    """log |Γ(x)|."""
+
+    domain = (0.3, 4.0)
+
+    def reference(self, x):
+        return np.where(x == -np.inf, x.dtype.type(np.inf), sp.gammaln(x))
+
+    def vjp(self, g, y, x):
+        return (g * x.digamma(),)
+
+
+class Digamma(Special):
+    """ψ(x) = d log Γ(x) / dx."""
+
+    reference, aliases, domain = sp.psi, ("special.digamma",), (0.3, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g * POLYGAMMA(x, n=1),)
+
+
+class Polygamma(Special):
+    """ψ⁽ⁿ⁾(x), the n-th derivative of ψ."""
+
+    public, domain = False, (0.3, 4.0)
+
+    def reference(self, x, *, n):
+        return sp.psi(x) if n == 0 else (-1.0) ** (n + 1) * sp.gamma(n + 1.0) * sp.zeta(n + 1.0, x)
+
+    def vjp(self, g, y, x, *, n):
+        return (g * POLYGAMMA(x, n=n + 1),)
+
+
+class Igamma(Special):
+    """P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt, the lower incomplete gamma function, regularised."""
+
+    reference, categories, domain = sp.gammainc, (FLOAT, FLOAT), (0.3, 4.0)
+
+    def vjp(self, g, y, a, x):
+        return lambda: no_slope("igamma", "input"), lambda: g * _gamma_density(a, x)
+
+
+class Igammac(Special):
+    """Q(a, x) = 1 − P(a, x), the upper incomplete gamma function, regularised."""
+
+    reference, categories, domain = sp.gammaincc, (FLOAT, FLOAT), (0.3, 4.0)
+
+    def vjp(self, g, y, a, x):
+        return lambda: no_slope("igammac", "input"), lambda: -g * _gamma_density(a, x)
+
+
+def _gamma_density(a: Any, x: Tensor) -> Tensor:
+    """xᵃ⁻¹ e⁻ˣ / Γ(a)."""
+    normaliser = math.lgamma(a) if is_number(a) else a.lgamma() if isinstance(a, Tensor) else sp.gammaln(a)
+    return ((a - 1) * x.log() - x - normaliser).exp()
+
+
+class Zeta(SpecialOnly):
+    """ζ(x, q) = Σₖ 1 / (k + q)ˣ, Hurwitz's zeta function."""
+
+    domain = (1.5, 4.0)
+
+    def reference(self, x, other):
+        return sp.zeta(x, other)
+
+    def vjp(self, g, y, x, other):
+        return lambda: no_slope("special.zeta", "input"), lambda: g * -x * ZETA(x + 1, other)
+
+
+# ---------------------------------------------------------------------------------- logarithms
+
+
+class Xlogy(Special):
+    """x · log y, and 0 where x is 0 (unless y is NaN)."""
+
+    domain = (0.2, 3.0)
+
+    def reference(self, x, other):
+        return sp.xlogy(x, other)
+
+    def vjp(self, g, y, x, other):
+        return (
+            lambda: g * where((x == 0) & (other <= 0), 0, other.log()),
+            lambda: g * x / other,
+        )
+
+
+class Xlog1py(SpecialOnly):
+    """x · log(1 + y), and 0 where x is 0 (unless y is NaN)."""
+
+    domain = (0.2, 3.0)
+
+    def reference(self, x, other):
+        return sp.xlog1py(x, other)
+
+    def vjp(self, g, y, x, other):
+        return (
+            lambda: g * where((x == 0) & (other <= -1), 0, other.log1p()),
+            lambda: g * x / (other + 1),
+        )
+
+
+class Entr(SpecialOnly):
+    """−x log x; 0 at 0 and −∞ below."""
+
+    reference, domain = sp.entr, (0.1, 3.0)
+
+    def vjp(self, g, y, x):
+        return (g * (-1 - x.log()),)
+
+
+class Sinc(Elementwise):
+    """sin(πx) / (πx), and 1 at 0."""
+
+    result, aliases = "float", ("special.sinc",)
+
+    def reference(self, x):
+        return np.sinc(x).astype(x.dtype, copy=False)
+
+    def vjp(self, g, y, x):
+        return (g * _sinc_slope(x).conj(),)
+
+
+def _sinc_slope(x: Tensor) -> Tensor:
+    """(πx cos πx − sin πx) / (πx²), and 0 at 0."""
+    turn = x * math.pi
+    return where(x == 0, 0, (turn * turn.cos() - turn.sin()) / (x * turn))
+
+
+# ------------------------------------------------------------------------------ Bessel functions
+
+
+class I0(Special):
+    """The modified Bessel function of the first kind and order 0."""
+
+    reference, aliases = sp.i0, ("special.i0",)
+
+    def vjp(self, g, y, x):
+        return (g * I1_(x),)
+
+
+class I0e(SpecialOnly):
+    """exp(−|x|) · I₀(x)."""
+
+    reference = sp.i0e
+
+    def vjp(self, g, y, x):
+        return (g * (I1E(x) - x.sign() * y),)
+
+
+class I1(SpecialOnly):
+    """The modified Bessel function of the first kind and order 1."""
+
+    reference = sp.i1
+
+    def vjp(self, g, y, x):
+        return (g * where(x == 0, 0.5, x.i0() - y / x),)
+
+
+class I1e(SpecialOnly):
+    """exp(−|x|) · I₁(x)."""
+
+    reference = sp.i1e
+
+    def vjp(self, g, y, x):
+        return (g * where(x == 0, 0.5, I0E(x) - y * (x.sign() + 1 / x)),)
+
+
+class BesselJ0(SpecialOnly):
+    """The Bessel function of the first kind and order 0."""
+
+    reference = sp.j0
+
+    def vjp(self, g, y, x):
+        return (g * -BESSEL_J1(x),)
+
+
+class BesselJ1(SpecialOnly):
+    """The Bessel function of the first kind and order 1."""
+
+    reference = sp.j1
+
+    def vjp(self, g, y, x):
+        return (g * where(x == 0, 0.5, BESSEL_J0(x) - y / x),)
+
+
+class BesselY0(SpecialOnly):
+    """The Bessel function of the second kind and order 0."""
+
+    reference, domain = sp.y0, (0.2, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g * -BESSEL_Y1(x),)
+
+
+class BesselY1(SpecialOnly):
+    """The Bessel function of the second kind and order 1."""
+
+    reference, domain = sp.y1, (0.2, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g * (BESSEL_Y0(x) - y / x),)
+
+
+class ModifiedBesselK0(SpecialOnly):
+    """The modified Bessel function of the second kind and order 0."""
+
+    reference, domain = sp.k0, (0.2, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g * -MODIFIED_K1(x),)
+
+
+class ModifiedBesselK1(SpecialOnly):
+    """The modified Bessel function of the second kind and order 1."""
+
+    reference, domain = sp.k1, (0.2, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g * (-MODIFIED_K0(x) - y / x),)
+
+
+class ScaledModifiedBesselK0(SpecialOnly):
+    """eˣ · K₀(x)."""
+
+    reference, domain = sp.k0e, (0.2, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g * (y - SCALED_K1(x)),)
+
+
+class ScaledModifiedBesselK1(SpecialOnly):
+    """eˣ · K₁(x)."""
+
+    reference, domain = sp.k1e, (0.2, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g * (y - SCALED_K0(x) - y / x),)
+
+
+class SphericalBesselJ0(SpecialOnly):
+    """sin x / x, and 1 at 0; 0 at ±∞."""
+
+    def reference(self, x):
+        return sp.spherical_jn(0, x).astype(x.dtype, copy=False)
+
+    def vjp(self, g, y, x):
+        return (g * where(x == 0, 0, (x.cos() - y) / x),)
+
+
+class AiryAi(SpecialOnly):
+    """Airy's function Ai, the solution of y″ = x · y that decays to the right."""
+
+    differentiable = False
+
+    def reference(self, x):
+        return sp.airy(x)[0].astype(x.dtype, copy=False)
+
+
+# ------------------------------------------------------------------------------- frexp and the rest
+
+
+class Frexp(Opaque):
+    """x = mantissa · 2^exponent with ½ ≤ |mantissa| < 1."""
+
+    leading = 0
+
+    def reference(self, x):
+        mantissa, exponent = np.frexp(x)
+        return np.asarray(mantissa), np.asarray(exponent, np.int32)
+
+    def vjp(self, g, y, x):
+        return (g[0] / (2.0 ** y[1]).to(x.dtype),)
+
+
+register_module(__name__)
+ERFCX, POLYGAMMA, ZETA = PRIMITIVES["Erfcx"], PRIMITIVES["Polygamma"], PRIMITIVES["Zeta"]
+I0E, I1_, I1E = PRIMITIVES["I0e"], PRIMITIVES["I1"], PRIMITIVES["I1e"]
+BESSEL_J0, BESSEL_J1 = PRIMITIVES["BesselJ0"], PRIMITIVES["BesselJ1"]
+BESSEL_Y0, BESSEL_Y1 = PRIMITIVES["BesselY0"], PRIMITIVES["BesselY1"]
+MODIFIED_K0, MODIFIED_K1 = PRIMITIVES["ModifiedBesselK0"], PRIMITIVES["ModifiedBesselK1"]
+SCALED_K0, SCALED_K1 = PRIMITIVES["ScaledModifiedBesselK0"], PRIMITIVES["ScaledModifiedBesselK1"]
+FREXP = PRIMITIVES["Frexp"]
+
+
+def also(name: str, original: str) -> None:
+    """A further public name of a registered operation."""
+    row = OPERATIONS[original]
+    operation(
+        name, method=False, kind=row.kind, primitive=row.primitive, differentiable=row.differentiable
+    )(row.function)
+
+
+frexp_result = namedtuple("frexp", ["mantissa", "exponent"])
+
+
+@operation(out=True)
+def frexp(input: Tensor) -> frexp_result:
+    """Mantissa and exponent: input = mantissa · 2^exponent with ½ ≤ |mantissa| < 1."""
+    if input.dtype.category != FLOAT:
+        raise DtypeError(f"frexp: expected a floating-point tensor, got {input.dtype}; convert with .float()")
+    return frexp_result(*FREXP(input))
+
+
+@operation(method=False, out=True, kind="Elementwise", primitive=POLYGAMMA)
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """ψ⁽ⁿ⁾(input): n = 0 is digamma, n = 1 its derivative, …"""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+        raise TypeError(f"polygamma: n must be an integer, got {n!r}")
+    if n < 0:
+        raise ShapeError(f"polygamma: polygamma(n, x) does not support negative n, got {n}")
+    return input.digamma() if n == 0 else POLYGAMMA(input, n=int(n))
+
+
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """ψ⁽ⁿ⁾ of this tensor."""
+    return polygamma(n, self)
+
+
+Tensor.polygamma, Tensor.polygamma_ = _polygamma_method, in_place(_polygamma_method, "polygamma_")
+
+
+@operation(out=True, inplace=True)
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The multivariate log-gamma function: p(p−1)/4 · log π + Σⱼ log Γ(input − (j − 1)/2), j = 1 … p."""
+    if p < 1:
+        raise ShapeError(f"mvlgamma: p has to be greater than or equal to 1, got {p}")
+    if input.is_complex():
+        raise DtypeError(f"mvlgamma: expected a real tensor, got {input.dtype}")
+    x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
+    steps = x.new_tensor([-j / 2 for j in range(p)])
+    terms = (x.unsqueeze(-1) + steps).lgamma()  # (…,) → (…, p)
+    return terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+@operation(out=True, inplace=True)
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 − x)); with eps, x is first moved into [eps, 1 − eps] (gradient 0 outside)."""
+    if input.is_complex():
+        raise DtypeError(f"logit: expected a real tensor, got {input.dtype}")
+    x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
+    wide = x.float() if x.dtype in dtypes.LOW_PRECISION else x
+    if eps is not None:
+        wide = wide.clamp(eps, 1 - eps)
+    return (wide / (1 - wide)).log().to(x.dtype)
+
+
+@operation(method=False, out=True)
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """abs · (cos angle + i sin angle), a complex tensor from polar coordinates."""
+    if abs.dtype is not angle.dtype or abs.dtype not in (dtypes.float32, dtypes.float64):
+        raise DtypeError(
+            f"polar: expected both inputs to be float32 or both float64, got {abs.dtype} and {angle.dtype}; convert "
+            "them with .to(...)"
+        )
+    return complex_from(abs * angle.cos(), abs * angle.sin())
+
+
+@operation("special.softmax", method=False)
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """exp(x) / Σ exp(x) along `dim`."""
+    return input.softmax(dim, dtype=dtype)
+
+
+@operation("special.log_softmax", method=False)
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """log softmax(x) along `dim`."""
+    return input.log_softmax(dim, dtype=dtype)
+
+
+@operation("special.logsumexp", method=False, out=True)
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """log Σ exp(x) along `dim`."""
+    return input.logsumexp(dim, keepdim)
+
+
+for _name, _original in {
+    "special.gammaln": "lgamma",
+    "special.psi": "digamma",
+    "special.gammainc": "igamma",
+    "special.gammaincc": "igammac",
+    "special.multigammaln": "mvlgamma",
+    "special.polygamma": "polygamma",
+    "special.logit": "logit",
+    "special.xlogy": "xlogy",
+    "special.expit": "sigmoid",
+    "special.exp2": "exp2",
+    "special.expm1": "expm1",
+    "special.log1p": "log1p",
+    "special.round": "round",
+    "special.modified_bessel_i0": "i0",
+    "special.modified_bessel_i1": "special.i1",
+}.items():
+    also(_name, _original)

@@ -1,0 +1,90 @@
+"""Guards: every name is there, every operation has one home, autograd knows no operation by name."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+
+import weft
+from weft.ops.primitive import OPERATIONS, PRIMITIVES
+
+ROOT = pathlib.Path(weft.__file__).parent
+NAMES = [
+    line.strip()
+    for line in pathlib.Path(__file__).with_name("torch-names.txt").read_text().splitlines()
+    if line.strip() and not line.startswith("#")
+]
+
+
+def _has(name: str) -> bool:
+    target = weft
+    for part in name.split("."):
+        if not hasattr(target, part):
+            return "." not in name and hasattr(weft.Tensor, name)
+        target = getattr(target, part)
+    return True
+
+
+def test_every_name_of_pytorch_is_there():
+    assert len(NAMES) > 400
+    missing = [name for name in NAMES if not _has(name)]
+    assert not missing
+
+
+def test_every_differentiable_primitive_has_a_gradient():
+    without = [p.title for p in PRIMITIVES.values() if p.differentiable and p.vjp is None]
+    assert not without
+
+
+def test_every_primitive_has_a_meaning_and_a_docstring():
+    for primitive in PRIMITIVES.values():
+        assert callable(primitive.reference), primitive.title
+        assert type(primitive).__doc__, primitive.title
+
+
+def _identifiers(path: pathlib.Path) -> set[str]:
+    """Names used as functions or attributes in a file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+    return found
+
+
+# Words of Python, NumPy or the tape that are also the name of an operation.
+HARMLESS = {"index", "sum", "max", "min", "abs", "all", "any", "range", "type", "round", "pow", "copy", "shape"}
+HARMLESS |= {"to", "split", "clone", "real", "imag", "conj", "size", "seed", "equal", "is_complex", "numel"}
+HARMLESS |= {"is_floating_point", "dim", "sort", "detach", "data", "repeat", "view", "diff", "set_", "mode"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "autograd").glob("*.py")), ids=lambda p: p.name)
+def test_autograd_names_no_operation(path):
+    names = {row.name.rpartition(".")[2] for row in OPERATIONS.values()} - HARMLESS
+    named = sorted(_identifiers(path) & names)
+    assert not named, f"{path.name} mentions {named}"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_package_imports_no_test_oracle(path):
+    forbidden = {"torch", "jax", "sklearn", "networkx", "transformers", "tensorflow"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules = [node.module or ""]
+        assert not {m.partition(".")[0] for m in modules} & forbidden
+
+
+def test_every_public_operation_is_in_the_documentation():
+    table = (ROOT.parent / "docs" / "operations.md").read_text()
+    missing = [name for name in OPERATIONS if f"`{name}`" not in table]
+    assert not missing, "run `make docs`"
+
+
+def test_every_public_operation_has_a_summary():
+    assert not [name for name, row in OPERATIONS.items() if not row.summary]

@@ -1,0 +1,128 @@
+"""Hooks on what the tape saves: keep it elsewhere (packed, on disk, not at all) until backward asks.
+
+`saved_tensors_hooks(pack, unpack)` replaces every tensor that a recorded operation would save by
+`pack(tensor)`; `unpack` must give it back. `checkpoint` is built on this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .tape import AutogradError, Node, edge_of, mode
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class saved_tensors_hooks:  # noqa: N801  PyTorch spells it in lower case
+    """Within it, `pack_hook(tensor)` is saved in place of each tensor, and `unpack_hook` turns it back."""
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.hooks = (pack_hook, unpack_hook)
+        self.before: list[Any] = []
+
+    def __enter__(self) -> None:
+        self.before.append(mode.saved_hooks)
+        mode.saved_hooks = self.hooks
+
+    def __exit__(self, *_: object) -> None:
+        mode.saved_hooks = self.before.pop()
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """Keep saved tensors in main memory; on a CPU that is a copy, which later writes do not touch."""
+
+    def __init__(self, pin_memory: bool = False) -> None:
+        super().__init__(lambda x: x._copy(), lambda x: x)
+
+
+class disable_saved_tensors_hooks(saved_tensors_hooks):  # noqa: N801
+    """Within it, saved tensors are saved as they are; entering hooks raises `error_message`."""
+
+    def __init__(self, error_message: str) -> None:
+        def refuse(_: Any) -> Any:
+            raise AutogradError(error_message)
+
+        super().__init__(refuse, refuse)
+
+    def __enter__(self) -> None:
+        self.before.append(mode.saved_hooks)
+        mode.saved_hooks = None
+
+
+class Packed:
+    """One saved tensor in the keeping of hooks; `edge` is its place on the tape (None: outside)."""
+
+    __slots__ = ("dtype", "edge", "held", "shape", "unpack")
+
+    def __init__(self, x: Tensor, edge: Any = None) -> None:
+        pack, self.unpack = mode.saved_hooks
+        self.edge, self.shape, self.dtype = edge, x.shape, x.dtype
+        before, mode.saved_hooks = mode.saved_hooks, None
+        try:
+            self.held = pack(x.detach())
+        finally:
+            mode.saved_hooks = before
+
+    def tensor(self, edge: Any = None) -> Tensor:
+        """What was saved, on the tape again if the gradient itself is recorded."""
+        value = self.unpack(self.held)
+        if not hasattr(value, "detach"):
+            raise AutogradError(
+                f"saved_tensors_hooks: the unpack hook must return a tensor, it returned {type(value).__name__}"
+            )
+        if tuple(value.shape) != tuple(self.shape):
+            raise AutogradError(
+                f"saved_tensors_hooks: the unpack hook returned shape {tuple(value.shape)}, the saved tensor had "
+                f"{tuple(self.shape)}"
+            )
+        return relinked(value, self.edge if edge is None else edge)
+
+
+class _Pass:
+    """The operation of a node that hands its gradient on unchanged."""
+
+    title, params = "Saved", {}  # noqa: RUF012  never written
+
+    def pull(self, node: Node, g: Any, useful: Any = None) -> list[Any]:
+        return [g]
+
+    def free(self, node: Node) -> None: ...
+
+
+PASS = _Pass()
+
+
+def relinked(value: Tensor, edge: Any) -> Tensor:
+    """`value` as a result of the node `edge` (or as a stand-in for the leaf `edge`), if recording is on."""
+    value = value.detach()
+    if edge is None or not mode.grad:
+        return value
+    if not isinstance(edge, Node):
+        leaf, edge = edge, Node()
+        edge.op, edge.edges, edge.order = PASS, (leaf,), -1  # leaves come before every node
+    value.node, value._needs_grad = edge, True
+    return value
+
+
+def packed(x: Tensor) -> Any:
+    """x, or what the hooks in force make of it."""
+    if mode.saved_hooks is None:
+        return x
+    return Packed(x, edge_of(x) if x._needs_grad else None)
+
+
+def unpacked(x: Any) -> Any:
+    """The inverse of `packed`."""
+    return x.tensor() if x.__class__ is Packed else x
+
+
+def pack_node(node: Node, outputs: Any, is_tensor: Callable[[Any], bool]) -> None:
+    """Hand everything a node saved to the hooks in force; `outputs` are its results if it saved them."""
+    node.saved = [packed(x) if is_tensor(x) else x for x in node.saved]
+    node.versions = None
+    node.packed = True
+    if outputs is not None:
+        # the node itself is the edge of its outputs: naming it here would tie it to itself
+        node.output = tuple(Packed(o) for o in outputs) if isinstance(outputs, tuple) else Packed(outputs)

@@ -1,0 +1,3 @@
+"""Neural networks: functions first, then the modules made of them."""
+
+from . import functional  # noqa: F401

@@ -1,0 +1,77 @@
+"""What differentiation and batching need of the operations, under names of their own.
+
+`autograd/` names no operation: where it has to move a batch dimension, pair two tensors or make a
+basis, it calls these. They work on plain and on batched tensors alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..tensor import Tensor, wrap
+from .join import cat
+from .view import ALIAS, EXPAND, PERMUTE, SLICE
+
+
+def same_memory(x: Tensor) -> Tensor:
+    """A new tensor object over the same memory, one node further on the tape."""
+    return ALIAS(x)
+
+
+def to_front(x: Tensor, dim: int) -> Tensor:
+    """Dimension `dim` (≥ 0) moved to the front, always as a new tensor object."""
+    return PERMUTE(x, dims=(dim, *(d for d in range(x.ndim) if d != dim)))
+
+
+def from_front(x: Tensor, dim: int) -> Tensor:
+    """The first dimension moved to position `dim` (≥ 0)."""
+    order = list(range(1, x.ndim))
+    order.insert(dim, 0)
+    return PERMUTE(x, dims=tuple(order))
+
+
+def swap_fronts(x: Tensor) -> Tensor:
+    """The first two dimensions exchanged."""
+    return PERMUTE(x, dims=(1, 0, *range(2, x.ndim)))
+
+
+def repeated(x: Tensor, size: int) -> Tensor:
+    """(…) → (size, …) without copying."""
+    return EXPAND(x, shape=(size, *x.shape))
+
+
+def summed_front(x: Tensor) -> Tensor:
+    """Σ over the first dimension: the adjoint of `repeated`."""
+    return x.sum(0)
+
+
+def piece(x: Tensor, dim: int, start: int, stop: int) -> Tensor:
+    """Positions start … stop − 1 along `dim`."""
+    return SLICE(x, index=((None, None, None),) * dim + ((start, stop, 1),))
+
+
+def joined(pieces: Sequence[Tensor], dim: int) -> Tensor:
+    """Tensors one after the other along `dim`."""
+    return cat(list(pieces), dim)
+
+
+def basis(x: Tensor) -> Tensor:
+    """The unit tensors of the space of x: (n, *x.shape) with n = x.numel()."""
+    return wrap(np.eye(x.numel(), dtype=x.dtype.np).reshape(x.numel(), *x.shape))
+
+
+def empty_batch(x: Tensor) -> Tensor:
+    """Zeros of the shape of one row of x: what stands for a row when there are none."""
+    return wrap(np.zeros(tuple(x.shape)[1:], x.dtype.np))
+
+
+def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The same elements in other sizes."""
+    return x.reshape(tuple(shape))
+
+
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """Σ x̄ · y over all elements: the inner product."""
+    return (x.conj() * y if x.is_complex() else x * y).sum()

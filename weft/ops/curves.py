@@ -1,0 +1,261 @@
+"""The smooth functions of one variable: exponentials, powers, trigonometry, and the rectifier."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..dtype import FLOAT, INTEGER
+from .elementwise import Smooth, conj
+from .primitive import Elementwise, register_module
+
+
+class Exp(Smooth):
+    """eˣ."""
+
+    reference = np.exp
+
+    def vjp(self, g, y, x):
+        return (g * conj(y),)
+
+
+class Exp2(Smooth):
+    """2ˣ."""
+
+    def reference(self, x):
+        return np.exp2(x) if x.dtype.kind != "c" else np.exp(x * x.dtype.type(math.log(2)))
+
+    def vjp(self, g, y, x):
+        return (g * conj(y) * math.log(2),)
+
+
+class Expm1(Smooth):
+    """eˣ − 1, accurate near 0."""
+
+    reference = np.expm1
+
+    def vjp(self, g, y, x):
+        return (g * conj(y + 1),)
+
+
+class Log(Smooth):
+    """The natural logarithm."""
+
+    reference, domain = np.log, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / conj(x),)
+
+
+class Log2(Smooth):
+    """The logarithm to base 2."""
+
+    reference, domain = np.log2, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / (conj(x) * math.log(2)),)
+
+
+class Log10(Smooth):
+    """The logarithm to base 10."""
+
+    reference, domain = np.log10, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / (conj(x) * math.log(10)),)
+
+
+class Log1p(Smooth):
+    """log(1 + x), accurate near 0."""
+
+    reference, domain = np.log1p, (-0.5, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / conj(x + 1),)
+
+
+class Sqrt(Smooth):
+    """√x; NaN for x < 0, infinite slope at 0."""
+
+    reference, domain = np.sqrt, (0.1, 4.0)
+
+    def vjp(self, g, y, x):
+        return (g / (2 * conj(y)),)
+
+
+class Rsqrt(Smooth):
+    """1 / √x."""
+
+    domain = (0.1, 4.0)
+
+    def reference(self, x):
+        return np.reciprocal(np.sqrt(x))
+
+    def vjp(self, g, y, x):
+        return (-0.5 * g * conj(y * y * y),)
+
+
+class Reciprocal(Smooth):
+    """1 / x."""
+
+    domain = (0.2, 3.0)
+
+    def reference(self, x):
+        return np.reciprocal(x)
+
+    def vjp(self, g, y, x):
+        return (-g * conj(y * y),)
+
+
+class Square(Elementwise):
+    """x²."""
+
+    reference = np.square
+
+    def compute_dtype(self, inputs):
+        kind = super().compute_dtype(inputs)
+        return dtypes.int64 if kind is dtypes.bool_ else kind
+
+    def vjp(self, g, y, x):
+        return (g * conj(2 * x),)
+
+
+class Sigmoid(Smooth):
+    """1 / (1 + e⁻ˣ), without overflow."""
+
+    def reference(self, x):
+        if x.dtype.kind == "c":
+            return 1 / (1 + np.exp(-x))
+        e = np.exp(-np.abs(x))
+        return np.where(x >= 0, 1, e) / (1 + e)
+
+    def vjp(self, g, y, x):
+        return (g * conj(y * (1 - y)),)
+
+
+class Relu(Elementwise):
+    """max(x, 0); the slope at 0 is 0."""
+
+    categories = (INTEGER, FLOAT)
+
+    def reference(self, x):
+        return np.maximum(x, x.dtype.type(0))
+
+    def vjp(self, g, y, x):
+        return (g * (y > 0),)
+
+
+# ------------------------------------------------------------------------------------- trigonometry
+
+
+class Sin(Smooth):
+    """sin x."""
+
+    reference = np.sin
+
+    def vjp(self, g, y, x):
+        return (g * conj(x.cos()),)
+
+
+class Cos(Smooth):
+    """cos x."""
+
+    reference = np.cos
+
+    def vjp(self, g, y, x):
+        return (-g * conj(x.sin()),)
+
+
+class Tan(Smooth):
+    """tan x."""
+
+    reference, domain = np.tan, (-1.2, 1.2)
+
+    def vjp(self, g, y, x):
+        return (g * conj(1 + y * y),)
+
+
+class Asin(Smooth):
+    """The angle in [−π/2, π/2] whose sine is x."""
+
+    reference, domain, aliases = np.arcsin, (-0.9, 0.9), ("arcsin",)
+
+    def vjp(self, g, y, x):
+        return (g * conj((1 - x * x).rsqrt()),)
+
+
+class Acos(Smooth):
+    """The angle in [0, π] whose cosine is x."""
+
+    reference, domain, aliases = np.arccos, (-0.9, 0.9), ("arccos",)
+
+    def vjp(self, g, y, x):
+        return (-g * conj((1 - x * x).rsqrt()),)
+
+
+class Atan(Smooth):
+    """The angle in (−π/2, π/2) whose tangent is x."""
+
+    reference, aliases = np.arctan, ("arctan",)
+
+    def vjp(self, g, y, x):
+        return (g / conj(1 + x * x),)
+
+
+class Sinh(Smooth):
+    """(eˣ − e⁻ˣ) / 2."""
+
+    reference = np.sinh
+
+    def vjp(self, g, y, x):
+        return (g * conj(x.cosh()),)
+
+
+class Cosh(Smooth):
+    """(eˣ + e⁻ˣ) / 2."""
+
+    reference = np.cosh
+
+    def vjp(self, g, y, x):
+        return (g * conj(x.sinh()),)
+
+
+class Tanh(Smooth):
+    """sinh x / cosh x."""
+
+    reference = np.tanh
+
+    def vjp(self, g, y, x):
+        return (g * conj(1 - y * y),)
+
+
+class Asinh(Smooth):
+    """The inverse of sinh."""
+
+    reference, aliases = np.arcsinh, ("arcsinh",)
+
+    def vjp(self, g, y, x):
+        return (g * conj((x * x + 1).rsqrt()),)
+
+
+class Acosh(Smooth):
+    """The inverse of cosh on [1, ∞)."""
+
+    reference, domain, aliases = np.arccosh, (1.2, 4.0), ("arccosh",)
+
+    def vjp(self, g, y, x):
+        return (g * conj((x - 1).rsqrt() * (x + 1).rsqrt()),)
+
+
+class Atanh(Smooth):
+    """The inverse of tanh on (−1, 1)."""
+
+    reference, domain, aliases = np.arctanh, (-0.9, 0.9), ("arctanh",)
+
+    def vjp(self, g, y, x):
+        return (g / conj(1 - x * x),)
+
+
+register_module(__name__)

@@ -1,0 +1,113 @@
+"""Orthogonal polynomials: Chebyshev's four kinds (also shifted to [0, 1]), Hermite, Laguerre, Legendre.
+
+Each is p_n(x) for a tensor x and an order n, a number or a tensor; a negative order gives 0. They are
+not differentiable, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special as sp
+
+from .primitive import PRIMITIVES, register_module
+from .special import SpecialOnly
+
+
+class Polynomial(SpecialOnly, abstract=True):
+    """p_n(x): `value(x, n)` states it for whole n ≥ 0; p₀ = 1 whatever x is."""
+
+    differentiable = False
+
+    def reference(self, x, n):
+        order = n.astype(np.int64)
+        p = self.value(x.astype(np.float64), np.maximum(order, 0))
+        return np.where(order < 0, 0, np.where(order == 0, 1, p)).astype(x.dtype)
+
+
+class ChebyshevPolynomialT(Polynomial):
+    """T_n(x) = cos(n arccos x), the first kind."""
+
+    def value(self, x, n):
+        return sp.eval_chebyt(n, x)
+
+
+class ChebyshevPolynomialU(Polynomial):
+    """U_n(x) = sin((n + 1) θ) / sin θ with x = cos θ, the second kind."""
+
+    def value(self, x, n):
+        return sp.eval_chebyu(n, x)
+
+
+class ChebyshevPolynomialV(Polynomial):
+    """V_n(x) = cos((n + ½) θ) / cos(θ/2) = U_n(x) − U_{n−1}(x), the third kind."""
+
+    def value(self, x, n):
+        return sp.eval_chebyu(n, x) - sp.eval_chebyu(np.maximum(n - 1, 0), x)
+
+
+class ChebyshevPolynomialW(Polynomial):
+    """W_n(x) = sin((n + ½) θ) / sin(θ/2) = U_n(x) + U_{n−1}(x), the fourth kind."""
+
+    def value(self, x, n):
+        return sp.eval_chebyu(n, x) + sp.eval_chebyu(np.maximum(n - 1, 0), x)
+
+
+class ShiftedChebyshevPolynomialT(Polynomial):
+    """T_n(2x − 1), orthogonal on [0, 1]."""
+
+    def value(self, x, n):
+        return CHEBYSHEV_T.value(2 * x - 1, n)
+
+
+class ShiftedChebyshevPolynomialU(Polynomial):
+    """U_n(2x − 1), orthogonal on [0, 1]."""
+
+    def value(self, x, n):
+        return CHEBYSHEV_U.value(2 * x - 1, n)
+
+
+class ShiftedChebyshevPolynomialV(Polynomial):
+    """V_n(2x − 1), orthogonal on [0, 1]."""
+
+    def value(self, x, n):
+        return CHEBYSHEV_V.value(2 * x - 1, n)
+
+
+class ShiftedChebyshevPolynomialW(Polynomial):
+    """W_n(2x − 1), orthogonal on [0, 1]."""
+
+    def value(self, x, n):
+        return CHEBYSHEV_W.value(2 * x - 1, n)
+
+
+class HermitePolynomialH(Polynomial):
+    """H_n(x), orthogonal under exp(−x²) (the physicists')."""
+
+    def value(self, x, n):
+        return sp.eval_hermite(n, x)
+
+
+class HermitePolynomialHe(Polynomial):
+    """He_n(x), orthogonal under exp(−x²/2) (the probabilists')."""
+
+    def value(self, x, n):
+        return sp.eval_hermitenorm(n, x)
+
+
+class LaguerrePolynomialL(Polynomial):
+    """L_n(x), orthogonal under exp(−x) on [0, ∞)."""
+
+    def value(self, x, n):
+        return sp.eval_laguerre(n, x)
+
+
+class LegendrePolynomialP(Polynomial):
+    """P_n(x), orthogonal on [−1, 1]."""
+
+    def value(self, x, n):
+        return sp.eval_legendre(n, x)
+
+
+register_module(__name__)
+CHEBYSHEV_T, CHEBYSHEV_U = PRIMITIVES["ChebyshevPolynomialT"], PRIMITIVES["ChebyshevPolynomialU"]
+CHEBYSHEV_V, CHEBYSHEV_W = PRIMITIVES["ChebyshevPolynomialV"], PRIMITIVES["ChebyshevPolynomialW"]

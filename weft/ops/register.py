@@ -1,0 +1,121 @@
+"""The register of public operations, from which functions, methods, documentation and tests are made."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..autograd.tape import mode
+from ..errors import AutogradError, DtypeError
+from ..tensor import Tensor
+from .inplace import in_place
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+
+@dataclass
+class Operation:
+    """A row of the table of public operations."""
+
+    name: str  # as users write it after `weft.`: 'add', 'linalg.inv'; methods only: 'Tensor.add_'
+    function: Callable
+    kind: str
+    primitive: Primitive | None = None
+    methods: tuple[str, ...] = ()
+    differentiable: bool = True
+    summary: str = ""
+    aliases: tuple[str, ...] = field(default=())
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def operation(
+    name: str | None = None,
+    *,
+    function: bool = True,
+    method: bool | str = True,
+    inplace: bool | Callable = False,
+    out: bool = False,
+    aliases: Sequence[str] = (),
+    differentiable: bool = True,
+    kind: str = "composite",
+    primitive: Primitive | None = None,
+) -> Callable[[Callable], Callable]:
+    """Register a public function written over primitives.
+
+    `method` adds it to Tensor (under another name if a string), `inplace` adds `name_`, `out` gives
+    it PyTorch's `out=` argument, `aliases` are further public names with the same forms.
+    """
+
+    def enter(body: Callable) -> Callable:
+        title = name or body.__name__
+        public = with_out(body, title) if out else body
+        methods = []
+        for public_name in (title, *aliases):
+            last = public_name.rpartition(".")[2]
+            if method:
+                last = method if isinstance(method, str) else last
+                setattr(Tensor, last, public)
+                methods.append(last)
+            if inplace:
+                setattr(Tensor, last + "_", inplace if callable(inplace) else in_place(public, last + "_"))
+                methods.append(last + "_")
+            if function:
+                OPERATIONS[public_name] = Operation(
+                    public_name,
+                    public,
+                    kind,
+                    primitive,
+                    tuple(methods),
+                    differentiable,
+                    (body.__doc__ or "").strip().split("\n")[0],
+                    tuple(aliases) if public_name == title else (),
+                )
+        return public
+
+    return enter
+
+
+def with_out(body: Callable, name: str) -> Callable:
+    """`body` with an `out=` argument that receives the result."""
+
+    @functools.wraps(body)
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = body(*args, **kwargs)
+        return result if out is None else write_out(out, result, name)
+
+    return public
+
+
+def write_out(out: Any, result: Any, name: str) -> Any:
+    """Put a result (or several) into the tensors given as `out=`, resizing empty ones."""
+    if isinstance(result, tuple):
+        return (
+            type(result)(*(write_out(o, r, name) for o, r in zip(out, result, strict=True)))
+            if hasattr(result, "_fields")
+            else tuple(write_out(o, r, name) for o, r in zip(out, result, strict=True))
+        )
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out= must be a tensor, got {type(out).__name__}")
+    if mode.grad and (out._needs_grad or result._needs_grad):
+        raise AutogradError(
+            f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad; leave out= away or use no_grad"
+        )
+    if not dtypes.can_cast(result.dtype, out.dtype):
+        raise DtypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    if out.array.shape != result.array.shape:
+        if out._base is None and out.array.size == 0:
+            out.array = np.empty(result.array.shape, out.array.dtype)
+        else:
+            out.resize_(result.shape)
+    np.copyto(out.array, result.array, casting="unsafe")
+    out._bump()
+    return out

@@ -1,0 +1,262 @@
+"""Windows on memory: as_strided, and how the history of a tensor tells of writes through its views.
+
+A view can be described by sizes, strides and an offset on the memory of the tensor that owns it (its
+root). So one primitive, StridedReplace, records every in-place write through a view, and AsStrided
+renews the history of all other views of that memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import AutogradError, ShapeError
+from ..storage import owner_of
+from ..tensor import Tensor, new
+from .primitive import Opaque, View, in_place_geometry, operation, python_int, register_module
+from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL
+
+Layout = tuple[tuple[int, ...], tuple[int, ...], int]
+as_window = np.lib.stride_tricks.as_strided
+
+
+def layout_of(x: np.ndarray) -> Layout:
+    """Sizes, strides in elements, and offset of the first element from the lowest address."""
+    strides = tuple(s // x.itemsize for s in x.strides)
+    offset = -sum(s * (n - 1) for s, n in zip(strides, x.shape, strict=True) if s < 0) if x.size else 0
+    return x.shape, strides, offset
+
+
+def shifted(x: np.ndarray, count: int) -> np.ndarray:
+    """A 0-d array `count` elements away from the lowest address of x."""
+    lowest = x[(*(-1 if s < 0 else 0 for s in x.strides), ...)]
+    step = x.itemsize if count >= 0 else -x.itemsize
+    return as_window(lowest, (abs(count) + 1,), (step,))[abs(count), ...]
+
+
+def overlaps(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether a window may show one element of memory twice (True when in doubt)."""
+    if 0 in size:
+        return False
+    reach = 0
+    for step, count in sorted((abs(s), n) for s, n in zip(stride, size, strict=True) if n > 1):
+        if step <= reach:
+            return True
+        reach += step * (count - 1)
+    return False
+
+
+class AsStrided(View):
+    """A window given by sizes, strides and an offset on the memory of x.
+
+    `layout` is the geometry of x itself (sizes, strides, offset from the lowest address), so that
+    the adjoint can lay a gradient out as x lies.
+    """
+
+    def reference(self, x, *, layout, size, stride, offset):
+        strides = tuple(s * x.itemsize for s in stride)
+        if x.size == 0 or 0 in size:
+            return as_window(x, size, strides)[...] if 0 in size else x.reshape(size)
+        return as_window(shifted(x, offset), size, strides, writeable=x.flags.writeable)
+
+    def vjp(self, g, y, x, *, layout, size, stride, offset):
+        return (STRIDED_WRITE(g, layout=layout, size=size, stride=stride, offset=offset),)
+
+
+def _laid_out(layout: Layout, size: Any, stride: Any, offset: int, kind: np.dtype) -> tuple[np.ndarray, ...]:
+    """A zeroed line of memory, the view of it with the given layout, and the window on it."""
+    shape, strides, start = layout
+    reach = lambda steps, counts, sign: sum(
+        s * (n - 1) for s, n in zip(steps, counts, strict=True) if s * sign > 0 and n > 0
+    )
+    low = min(0, offset + reach(stride, size, -1))
+    high = max(start + reach(strides, shape, 1), offset + reach(stride, size, 1))
+    line = np.zeros(high - low + 1, kind)
+    window = lambda at, counts, steps: as_window(line[at - low :], counts, tuple(s * kind.itemsize for s in steps))
+    return line, window(start, shape, strides), window(offset, size, stride)
+
+
+class StridedRead(Opaque):
+    """What the window shows when x lies in memory as `layout` says."""
+
+    low_precision = True
+
+    def reference(self, x, *, layout, size, stride, offset):
+        _, whole, part = _laid_out(layout, size, stride, offset, x.dtype)
+        whole[...] = x
+        return part.copy()
+
+    def vjp(self, g, y, x, *, layout, size, stride, offset):
+        return (STRIDED_WRITE(g, layout=layout, size=size, stride=stride, offset=offset),)
+
+
+class StridedWrite(Opaque):
+    """The window added into zeros that lie as `layout` says: the adjoint of StridedRead."""
+
+    low_precision = True
+
+    def reference(self, x, *, layout, size, stride, offset):
+        line, whole, part = _laid_out(layout, size, stride, offset, x.dtype)
+        if overlaps(size, stride):
+            places = _laid_out(layout, size, stride, offset, np.dtype(np.int64))
+            places[0][...] = np.arange(line.size)
+            np.add.at(line, places[2].ravel(), x.ravel())
+        else:
+            part[...] = x
+        return whole.copy()
+
+    def vjp(self, g, y, x, *, layout, size, stride, offset):
+        return (STRIDED_READ(g, layout=layout, size=size, stride=stride, offset=offset),)
+
+
+class StridedReplace(Opaque):
+    """x with a window of its memory replaced by `value`: what an in-place write through a view does."""
+
+    low_precision = True
+
+    def reference(self, x, value, *, layout, size, stride, offset):
+        _, whole, part = _laid_out(layout, size, stride, offset, x.dtype)
+        whole[...] = x
+        part[...] = value
+        return whole.copy()
+
+    def vjp(self, g, y, x, value, *, layout, size, stride, offset):
+        window = dict(layout=layout, size=size, stride=stride, offset=offset)
+        return lambda: STRIDED_REPLACE(g, 0, **window), lambda: STRIDED_READ(g, **window)
+
+
+class Overwrite(Opaque):
+    """`value` in the place of x: the history of a tensor all of whose elements were replaced.
+
+    x stays an input, so that the tensor still requires grad (of 0), as PyTorch has it.
+    """
+
+    low_precision = True
+
+    def reference(self, x, value):
+        return value.copy()
+
+    def vjp(self, g, y, x, value):
+        return lambda: g._filled(0), lambda: g
+
+
+AS_STRIDED, STRIDED_READ, STRIDED_WRITE, STRIDED_REPLACE = AsStrided(), StridedRead(), StridedWrite(), StridedReplace()
+OVERWRITE = Overwrite()
+register_module(__name__)
+
+
+# ---------------------------------------------------------------- histories after an in-place write
+
+
+def _window_of(root: np.ndarray, view: np.ndarray) -> dict[str, Any]:
+    """The geometry of `view` on the memory of `root`, both of one element type."""
+    layout = layout_of(root)
+    address = lambda x: x.__array_interface__["data"][0]
+    start = (address(view) - address(root)) // root.itemsize + layout[2] if view.size and root.size else 0
+    return dict(layout=layout, size=view.shape, stride=tuple(s // view.itemsize for s in view.strides), offset=start)
+
+
+def _known(array: np.ndarray, like: Tensor | None = None) -> Tensor:
+    """A tensor object over an array, with the history of another: nothing is computed."""
+    out = new(Tensor)
+    out.array = array
+    if like is not None and like._needs_grad:
+        out.node, out._needs_grad = like.node, True
+    return out
+
+
+def overwritten(target: Tensor, value: Tensor) -> Tensor:
+    """The history of a tensor that owns its memory after `value` was written over all of it."""
+    return value if value._needs_grad else OVERWRITE.record(_known(target.array), (_known(target.array, target), value), {})
+
+
+def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
+    """The history of `root` after `value` was written through `view` (the memory is already written)."""
+    before, window = _known(root.array, root), view.array
+    if root.is_complex() and not view.is_complex():  # told on the real parts of the root
+        parts = VIEW_AS_REAL.reference(root.array)
+        before = VIEW_AS_REAL.record(_known(parts), (before,), {})
+        after = STRIDED_REPLACE.record(_known(parts), (before, value), _window_of(parts, window))
+        return VIEW_AS_COMPLEX.record(_known(root.array), (after,), {})
+    if view.is_complex() and not root.is_complex():
+        value, window = VIEW_AS_REAL(value), VIEW_AS_REAL.reference(window)
+    elif view.dtype is not root.dtype:
+        raise AutogradError(
+            f"in-place write through a view of type {view.dtype} on memory of type {root.dtype} cannot be differentiated"
+        )
+    return STRIDED_REPLACE.record(_known(root.array), (before, value), _window_of(root.array, window))
+
+
+def view_of_root(root: Tensor, view: Tensor) -> Tensor:
+    """The history of `view` after the memory of `root` was written to."""
+    after, source = _known(view.array), root
+    if view.dtype is root.dtype:
+        return AS_STRIDED.record(after, (root,), _window_of(root.array, view.array))
+    if root.is_complex() and not view.is_complex():
+        source = VIEW_AS_REAL.record(_known(VIEW_AS_REAL.reference(root.array)), (root,), {})
+        return AS_STRIDED.record(after, (source,), _window_of(source.array, view.array))
+    if view.is_complex() and not root.is_complex():
+        parts = VIEW_AS_REAL.reference(view.array)
+        part = AS_STRIDED.record(_known(parts), (root,), _window_of(root.array, parts))
+        return VIEW_AS_COMPLEX.record(after, (part,), {})
+    return after
+
+
+# --------------------------------------------------------------------------------- public functions
+
+
+def _checked_window(input: Tensor, size: Any, stride: Any, storage_offset: int | None, name: str) -> dict[str, Any]:
+    """The parameters of a window on the memory behind `input`, checked against its bounds."""
+    size, stride = tuple(python_int(s, name) for s in size), tuple(python_int(s, name) for s in stride)
+    if len(size) != len(stride):
+        raise ShapeError(f"{name}: mismatch in length of strides {stride} and shape {size}")
+    if any(s < 0 for s in stride) or any(s < 0 for s in size):
+        raise ShapeError(f"{name}: sizes and strides must be non-negative, got {size} and {stride}")
+    offset = input.storage_offset() if storage_offset is None else python_int(storage_offset, name)
+    available = input.untyped_storage().nbytes() // input.itemsize
+    last = offset + sum(s * (n - 1) for s, n in zip(stride, size, strict=True)) + 1 if 0 not in size else 0
+    if last > available or offset < 0:
+        raise ShapeError(
+            f"{name}: size {list(size)}, strides {list(stride)} and offset {offset} reach element {last}, out of "
+            f"bounds for storage of {available} elements"
+        )
+    return dict(size=size, stride=stride, offset=offset)
+
+
+def _offset_of(root: Tensor) -> int:
+    """Elements from the start of the memory to the lowest element of `root`."""
+    owner = owner_of(root.array)
+    if not root.array.size:
+        return 0
+    return (np.lib.array_utils.byte_bounds(root.array)[0] - np.lib.array_utils.byte_bounds(owner)[0]) // root.itemsize
+
+
+@operation()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A window with given sizes, strides and offset on the memory behind `input`."""
+    if input._interpreter is not None:
+        return input._interpreter.apply(AS_STRIDED_FROM_START, (input,), dict(size=tuple(size), stride=tuple(stride), storage_offset=storage_offset))
+    window = _checked_window(input, size, stride, storage_offset, "as_strided")
+    root = input._base if input._base is not None and input._base.dtype is input.dtype else input
+    window["offset"] -= _offset_of(root)
+    return AS_STRIDED(root, layout=layout_of(root.array), **window)
+
+
+Tensor.as_strided_ = in_place_geometry(as_strided, "as_strided_")
+
+
+@operation()
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Tensor:
+    """A copy of `input` in which the window as_strided(input, …) shows `src`."""
+    window = _checked_window(input, size, stride, storage_offset, "as_strided_scatter")
+    if tuple(src.shape) != window["size"]:
+        raise ShapeError(
+            f"as_strided_scatter: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(window['size'])}"
+        )
+    window["offset"] -= _offset_of(input)
+    return STRIDED_REPLACE(input, src.to(input.dtype), layout=layout_of(input.array), **window)

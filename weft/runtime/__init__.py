@@ -1,0 +1,1 @@
+"""What computing stands on: threads of the linear-algebra library (later: the pool of native workers)."""
