@@ -6,7 +6,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import pytest  # noqa: E402
+import pytest
 
 _covered: dict[str, dict[str, int]] = {}
 

@@ -20,6 +20,8 @@ from .dtype import (  # noqa: F401
     set_default_dtype,
 )
 from .ops.primitive import OPERATIONS as _OPERATIONS
+from .ops.sample import Generator, default_generator  # noqa: F401
+from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .tensor import Size, Tensor  # noqa: F401

@@ -74,7 +74,7 @@ WORD, HALF = 2**64 - 1, 2**32 - 1
 INVERSION_LIMIT = 10.0  # the mean below which poisson and binomial invert; the rejections are proved above it
 STIRLING_TABLE = np.array([math.lgamma(k + 1) - (k * math.log(k) - k if k else 0.0) for k in range(16)])
 
-_lock = threading.Lock()  # guards the key and offset of every generator; held for nanoseconds
+_lock = threading.RLock()  # guards the key and offset of every generator, for nanoseconds at a time
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -222,9 +222,7 @@ class Generator:
 
     # ---- continuous distributions --------------------------------------------------------------------------
 
-    def uniform(
-        self, shape: Shape = (), dtype: DTypeLike = np.float32, low: float = 0.0, high: float = 1.0
-    ) -> NDArray:
+    def uniform(self, shape: Shape = (), dtype: DTypeLike = np.float32, low: float = 0.0, high: float = 1.0) -> NDArray:
         """low + (high - low) · unit(r), rounded to dtype and kept below high: [low, high) in every dtype.
 
         low = high gives low, as in PyTorch. Complex: real and imaginary parts are both uniform.
@@ -277,7 +275,8 @@ class Generator:
         dtype, shape = _floating(dtype, "exponential"), _shape(shape)
         _check_all(rate > 0, rate, "exponential_ expects lambda > 0.0")
         x = _standard_exponential(self._raw(math.prod(shape), dtype)).reshape(shape)
-        x /= x.dtype.type(rate)
+        with np.errstate(over="ignore", divide="ignore"):
+            x /= x.dtype.type(rate)
         return _round(x, dtype)
 
     def cauchy(
@@ -310,7 +309,7 @@ class Generator:
     # ---- discrete distributions ----------------------------------------------------------------------------
 
     def bernoulli(self, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None) -> NDArray:
-        """1 where r < round(p · 2³²), r half a word, else 0. dtype: by default a floating p's, or float32"""
+        """1 where r < round(p · 2³²), r half a word, else 0. dtype: a floating array p's, or float32."""
         dtype = _result_dtype(dtype, "bernoulli", p, any_kind=True)
         p = np.asarray(p, np.float32 if getattr(p, "dtype", None) == np.float32 else np.float64)
         _check_all((p >= 0) & (p <= 1), p, "bernoulli expects p to be in [0, 1]")
@@ -401,9 +400,7 @@ class Generator:
         keys &= np.uint64(mask)
         return keys.astype(dtype)
 
-    def multinomial(
-        self, probabilities: ArrayLike, num_samples: int, replacement: bool = False
-    ) -> NDArray[np.int64]:
+    def multinomial(self, probabilities: ArrayLike, num_samples: int, replacement: bool = False) -> NDArray[np.int64]:
         """Indices of categories drawn in proportion to their weights, row by row; weight 0 is never drawn.
 
         With replacement, from w = word b · num_samples + s: sample s of row b is the first category whose
@@ -544,7 +541,7 @@ def _open(raw: NDArray) -> NDArray:
 
 
 def _signed(raw: NDArray) -> NDArray:
-    """[-½, ½], finest near 0, never 0: (float(r as a signed integer) + ½) · 2⁻ᵇ."""
+    """[-½, ½], finest near 0, never 0: float(r as a signed integer) · 2⁻ᵇ + 2⁻⁽ᵇ⁺¹⁾."""
     kind, step = _float_like(raw), 2.0 ** (-8 * raw.itemsize)
     u = np.multiply(raw.view(f"i{raw.itemsize}"), kind(step), dtype=kind)
     u += kind(step / 2)
@@ -619,9 +616,7 @@ def _gamma_round(blocks: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
     y = z / np.sqrt(9 * d)
     excess = y * (3 + y * (3 + y))  # v - 1 for v = (1 + y)³
     with np.errstate(invalid="ignore", divide="ignore"):
-        accepted = np.log(_open(blocks[2])) < 0.5 * z * z + d * (
-            np.log1p(excess) - excess
-        )  # False where v ≤ 0
+        accepted = np.log(_open(blocks[2])) < 0.5 * z * z + d * (np.log1p(excess) - excess)  # False where v ≤ 0
         value = d * (1 + excess)
         small = np.flatnonzero(alpha < 1)
         value[small] *= _open(blocks[3, small]) ** (1 / alpha[small])
@@ -785,9 +780,7 @@ def _saturate(x: NDArray, dtype: np.dtype) -> NDArray:
     return np.where(fits, np.where(fits, x, 0.0).astype(dtype), dtype.type(largest))
 
 
-def _result_dtype(
-    dtype: DTypeLike | None, name: str, *parameters: ArrayLike, any_kind: bool = False
-) -> np.dtype:
+def _result_dtype(dtype: DTypeLike | None, name: str, *parameters: ArrayLike, any_kind: bool = False) -> np.dtype:
     """The dtype asked for, or that of the floating arrays among the parameters, or float32."""
     if dtype is not None:
         return np.dtype(dtype) if any_kind else _floating(dtype, name)
@@ -810,9 +803,7 @@ def _largest_integer(dtype: np.dtype) -> int:
 
 def _check_integers(first: int, last: int, dtype: np.dtype) -> None:
     smallest, largest = _integer_limits(dtype)
-    _check(
-        first >= smallest, f"from={first} is out of bounds for {dtype}, whose smallest value is {smallest}"
-    )
+    _check(first >= smallest, f"from={first} is out of bounds for {dtype}, whose smallest value is {smallest}")
     _check(last <= largest, f"to - 1={last} is out of bounds for {dtype}, whose largest value is {largest}")
     if dtype in FLOATS and max(-first, last) > FLOATS[dtype].exact:
         exact = FLOATS[dtype].exact
@@ -825,7 +816,8 @@ def _integer_limits(dtype: np.dtype) -> tuple[int, int]:
     if dtype in FLOATS:
         largest = int(min(FLOATS[dtype].largest, 2**63 - 1))
         return max(-largest, -(2**63)), largest
-    return (0, 1) if dtype == np.bool_ else (int(np.iinfo(dtype).min), _largest_integer(dtype))
+    largest = _largest_integer(dtype)
+    return 0 if dtype == np.bool_ else int(np.iinfo(dtype).min), largest
 
 
 def _check_bounds(low: float, high: float, dtype: np.dtype) -> None:

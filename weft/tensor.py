@@ -18,7 +18,7 @@ from .autograd import tape
 from .device import CPU, device
 from .dtype import dtype
 from .errors import AutogradError, DtypeError, ShapeError
-from .storage import Storage
+from .storage import Storage, owner_of
 
 new = object.__new__
 ndarray = np.ndarray
@@ -72,6 +72,7 @@ class Tensor:
     _post_hooks: dict[int, Callable] | None = None
     _interpreter: Any = None  # a transform (vmap, compile) that takes over operations on this tensor
     _retains = False
+    _origin: str | None = None  # of a view: 'no_grad' or 'several' when recorded writes through it are refused
     _inference = False
     is_sparse = is_quantized = is_meta = is_cuda = False
     is_cpu = True
@@ -337,7 +338,7 @@ class Tensor:
             raise AutogradError(
                 f"{name}: this tensor's memory is read-only (it came from a read-only buffer); .clone() it first"
             )
-        if 0 in self.array.strides and any(
+        if self.array.size and 0 in self.array.strides and any(
             stride == 0 and size > 1 for stride, size in zip(self.array.strides, self.array.shape, strict=True)
         ):
             raise ShapeError(
@@ -383,10 +384,14 @@ class Tensor:
             raise AutogradError(
                 "numpy: can't call numpy() on a tensor that requires grad; use tensor.detach().numpy() instead"
             )
-        return self.array
+        return self.array.view()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_wrap__(self, array: ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What NumPy's functions make of tensors becomes a tensor again."""
+        return wrap(array)
 
     def item(self) -> Any:
         """The only element as a Python number."""
@@ -437,6 +442,17 @@ class Tensor:
             raise TypeError("iter: a 0-d tensor cannot be iterated; use .item()")
         return iter(self.unbind(0))
 
+    def __reversed__(self) -> Iterator[Tensor]:
+        return iter(self.unbind(0)[::-1])
+
+    def __contains__(self, element: Any) -> bool:
+        """Whether any element equals the number or tensor (broadcast)."""
+        if not isinstance(element, (Tensor, int, float, complex, np.generic)):
+            raise DtypeError(
+                f"__contains__: only supports a Tensor or a number, got {type(element).__name__}; compare explicitly"
+            )
+        return bool((self == element).any())
+
     def __hash__(self) -> int:
         return id(self)
 
@@ -465,6 +481,10 @@ class Tensor:
     def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
         return (_rebuild, (type(self), np.array(self.array), self._needs_grad, self._user_attributes()))
 
+    def __copy__(self) -> Tensor:
+        """A new leaf over the same memory."""
+        return _rebuild(type(self), self.array, self._needs_grad, self._user_attributes())
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:
             return memo[id(self)]
@@ -474,7 +494,7 @@ class Tensor:
             )
         import copy
 
-        out = _rebuild(type(self), np.copy(self.array, order="K"), self._needs_grad, {})
+        out = _rebuild(type(self), _copied_memory(self.array, memo), self._needs_grad, {})
         memo[id(self)] = out
         out._grad = copy.deepcopy(self._grad, memo)
         out.__dict__.update(copy.deepcopy(self._user_attributes(), memo))
@@ -484,20 +504,26 @@ class Tensor:
         return {k: v for k, v in self.__dict__.items() if k not in _ENGINE_ATTRIBUTES}
 
     # ------------------------------------------------------------------------------ DLPack, buffers
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        """Hand the memory to another library without copying."""
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        """Hand the memory to another library without copying (unless `copy=True`)."""
+        from .ops.borders import exported
+
         if self._needs_grad:
             raise BufferError("__dlpack__: can't export a tensor that requires gradient; use tensor.detach()")
-        if self.dtype is dtypes.bfloat16:
-            raise BufferError("__dlpack__: NumPy cannot export bfloat16; convert with .float() first")
-        return self.array.__dlpack__(**kwargs)
+        return exported(self.array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
 
+    def __buffer__(self, flags: int) -> memoryview:
+        """The memory for `memoryview(tensor)`; Python asks for it from 3.12 on."""
+        return memoryview(self.numpy())
+
 
 _ENGINE_ATTRIBUTES = frozenset(
-    "array node _needs_grad _grad _base _views _counter _hooks _post_hooks _retains _inference".split()
+    "array node _needs_grad _grad _base _views _counter _hooks _post_hooks _retains _inference _origin".split()
 )
 
 
@@ -508,6 +534,20 @@ def _rebuild(cls: type, array: ndarray, needs_grad: bool, attributes: dict[str, 
         out._needs_grad = True
     out.__dict__.update(attributes)
     return out
+
+
+def _copied_memory(array: ndarray, memo: dict[int, Any]) -> ndarray:
+    """A copy of `array` for `deepcopy`: arrays that share memory before it share memory after it."""
+    owner = owner_of(array)
+    copied = memo.get(id(owner))
+    if copied is None:
+        copied = memo[id(owner)] = np.copy(owner, order="K")
+        memo.setdefault(id(memo), []).append(owner)  # copy's own way to keep what an id stands for alive
+    flat = copied.ravel(order="K")
+    if copied.strides != owner.strides or not np.may_share_memory(flat, copied) or not owner.flags.owndata:
+        return np.copy(array, order="K")
+    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return ndarray(array.shape, array.dtype, flat.view(np.uint8), offset, array.strides)
 
 
 def wrap(array: Any) -> Tensor:

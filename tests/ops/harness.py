@@ -211,10 +211,14 @@ def outcome(function: Any, args: Any, kwargs: Any) -> tuple[Any, Exception | Non
             return None, error
 
 
-def refuses_numbers(error: Exception) -> bool:
-    """PyTorch wants a tensor where Weft also takes a number: being more generous is no fault."""
+def is_a_gap(error: Exception) -> bool:
+    """PyTorch wants a tensor where Weft also takes a number, or has no kernel for an element type: being
+    more generous there is no fault."""
     text = str(error)
-    return isinstance(error, TypeError) and ("must be Tensor, not" in text or "invalid combination of arg" in text)
+    wants_tensor = isinstance(error, TypeError) and (
+        "must be Tensor, not" in text or "invalid combination of arg" in text
+    )
+    return wants_tensor or (isinstance(error, RuntimeError) and "not implemented for '" in text)
 
 
 ROWS = {name: row for name, row in OPERATIONS.items() if calls_of(row)}

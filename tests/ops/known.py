@@ -4,10 +4,13 @@
 DEPARTURES: dict[tuple[str, ...], str] = {}
 
 # Operations whose rounding may differ from PyTorch's by more than a few units in the last place.
-LOOSE: dict[str, float] = {}
+# Bessel functions: PyTorch's are accurate to about 1e-12; ours are SciPy's, accurate to the last place.
+LOOSE: dict[str, float] = {f"special.bessel_{name}": 2e4 for name in ("j0", "j1", "y0", "y1")}
 
 # Public results whose strides PyTorch does not promise.
-STRIDES_NOT_PROMISED: dict[str, str] = {}
+STRIDES_NOT_PROMISED: dict[str, str] = {
+    "nextafter": "bfloat16 is computed on bit patterns in C order",
+}
 
 # Differentiable in PyTorch's sense, but finite differences do not apply (random, or gradient 0 by definition).
 NO_FORWARD_CHECK: dict[str, str] = {}

@@ -17,10 +17,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..errors import ShapeError, TransformError
-from ..ops.batching import from_front, joined, piece, repeated, reshaped, swap_fronts, to_front
+from ..ops.batching import (
+    from_front,
+    joined,
+    one_row,
+    piece,
+    repeated,
+    reshaped,
+    stacked,
+    swap_fronts,
+    to_front,
+)
 from ..ops.primitive import write
+from ..ops.sample import draw
 from ..tensor import Size, Tensor
 from ..utils.pytree import broadcast_prefix, tree_flatten, tree_structure, tree_unflatten
+from .tape import mode
 
 RANDOMNESS = ("error", "different", "same")
 _numbers = itertools.count(1)
@@ -44,12 +56,38 @@ def live_levels() -> tuple[Level, ...]:
 @contextlib.contextmanager
 def entered(levels: Sequence[Level]) -> Iterator[None]:
     """Be inside of exactly these vmaps (again)."""
-    before = _state.levels
+    before = _state.levels, mode.sampling
     _state.levels = tuple(levels)
+    mode.sampling = _sampled if levels else None
     try:
         yield
     finally:
-        _state.levels = before
+        _state.levels, mode.sampling = before
+
+
+def _sampled(name: str, sampler: str, source: Any, parameters: Sequence[Any], options: dict[str, Any]) -> Tensor:
+    """Draw random numbers inside vmap, as the innermost one's `randomness` says.
+
+    'different' draws example by example, so the numbers are those of a Python loop; 'same' draws
+    once, or from the same place of the stream for each example where a parameter varies.
+    """
+    *outer, level = _state.levels
+    if level.randomness == "error":
+        raise TransformError(
+            f"{name}: vmap: called random operation while in randomness error mode; pass randomness='different' "
+            "or 'same' to vmap, or draw outside it"
+        )
+    varies = any(level.owns(p) for p in (*parameters, *options.values()))
+    row = lambda value, i: one_row(value.inner, i) if level.owns(value) else value
+    rows, same = [], level.randomness == "same"
+    with entered(outer):
+        start = source.get_state()
+        for i in range(level.size if varies or not same else 1):
+            if same:
+                source.set_state(start)
+            given = {k: row(v, i) for k, v in options.items()}
+            rows.append(draw(name, sampler, source, *(row(p, i) for p in parameters), **given))
+    return rows[0] if same and not varies else level.wrapped(stacked(rows))
 
 
 class _NoArray(TransformError, AttributeError):
@@ -234,7 +272,7 @@ class Level:
 
     def shown(self, x: Batched) -> str:
         value = repr(x.inner).replace("\n", "\n    ")
-        return f"Batched(size={self.size}, level={_depth(x)}, one example: {list(x.shape)}, value=\n    {value}\n)"
+        return f"Batched(size={self.size}, one example: {list(x.shape)}, value=\n    {value}\n)"
 
     # --------------------------------------------------------------------- what the tape asks of it
     def physical(self, x: Batched) -> Tensor:
@@ -242,19 +280,36 @@ class Level:
 
     def lowered(self, x: Batched, g: Tensor) -> Tensor:
         """A gradient of x laid out as the plain tensor below x."""
-        for level in reversed(levels_of(x)):
-            g = level.exposed(g)
-        return g
+        return lowered(levels_of(x), g)
 
     def lifted(self, x: Batched, g: Tensor) -> Tensor:
         """A gradient of the plain tensor below x as one of x."""
-        for level in levels_of(x):
-            g = level.enclosed(g)
-        return g
+        return lifted(levels_of(x), g)
+
+    def check_targets(self, output: Batched, targets: Sequence[Tensor]) -> None:
+        """Refuse the derivative of what varies over a batch by what does not: it would be a sum."""
+        for target in targets:
+            missing = [level for level in levels_of(output) if level not in levels_of(target)]
+            if missing:
+                raise TransformError(
+                    f"grad: inside vmap, the output varies over a batch of {missing[0].size} but the input of "
+                    f"shape {tuple(target.shape)} does not, so one gradient for each example is not defined; "
+                    "use weft.func.grad, which gives each example its own copy"
+                )
 
 
-def _depth(x: Tensor) -> int:
-    return len(levels_of(x))
+def lowered(levels: Sequence[Level], g: Tensor) -> Tensor:
+    """g with the batches of these levels as ordinary first dimensions, the outermost level's first."""
+    for level in reversed(levels):
+        g = level.exposed(g)
+    return g
+
+
+def lifted(levels: Sequence[Level], g: Tensor) -> Tensor:
+    """The inverse of `lowered`."""
+    for level in levels:
+        g = level.enclosed(g)
+    return g
 
 
 def varied(x: Tensor) -> Tensor:

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .tape import AutogradError, Node, edge_of, mode
+from ..errors import AutogradError
+from .tape import Node, edge_of, mode, switches
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -25,9 +27,20 @@ class saved_tensors_hooks:  # noqa: N801  PyTorch spells it in lower case
     def __enter__(self) -> None:
         self.before.append(mode.saved_hooks)
         mode.saved_hooks = self.hooks
+        _count_hooks(1)
 
     def __exit__(self, *_: object) -> None:
         mode.saved_hooks = self.before.pop()
+        _count_hooks(-1)
+
+
+_lock = threading.Lock()
+
+
+def _count_hooks(change: int) -> None:
+    with _lock:
+        switches.hooks += change
+        switches.renew()
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -47,7 +60,7 @@ class disable_saved_tensors_hooks(saved_tensors_hooks):  # noqa: N801
         super().__init__(refuse, refuse)
 
     def __enter__(self) -> None:
-        self.before.append(mode.saved_hooks)
+        super().__enter__()
         mode.saved_hooks = None
 
 
@@ -65,7 +78,7 @@ class Packed:
         finally:
             mode.saved_hooks = before
 
-    def tensor(self, edge: Any = None) -> Tensor:
+    def tensor(self) -> Tensor:
         """What was saved, on the tape again if the gradient itself is recorded."""
         value = self.unpack(self.held)
         if not hasattr(value, "detach"):
@@ -77,18 +90,16 @@ class Packed:
                 f"saved_tensors_hooks: the unpack hook returned shape {tuple(value.shape)}, the saved tensor had "
                 f"{tuple(self.shape)}"
             )
-        return relinked(value, self.edge if edge is None else edge)
+        return relinked(value, self.edge)
 
 
 class _Pass:
     """The operation of a node that hands its gradient on unchanged."""
 
-    title, params = "Saved", {}  # noqa: RUF012  never written
+    title = "Saved"
 
     def pull(self, node: Node, g: Any, useful: Any = None) -> list[Any]:
         return [g]
-
-    def free(self, node: Node) -> None: ...
 
 
 PASS = _Pass()
@@ -118,11 +129,34 @@ def unpacked(x: Any) -> Any:
     return x.tensor() if x.__class__ is Packed else x
 
 
-def pack_node(node: Node, outputs: Any, is_tensor: Callable[[Any], bool]) -> None:
-    """Hand everything a node saved to the hooks in force; `outputs` are its results if it saved them."""
-    node.saved = [packed(x) if is_tensor(x) else x for x in node.saved]
+def pack_node(node: Node, out: Any) -> None:
+    """Hand everything that a new node saved to the hooks in force; `out` is its result, or its results."""
+    if not node.keeps:
+        return
+    node.saved = [packed(x) if hasattr(x, "detach") else x for x in node.saved]
     node.versions = None
-    node.packed = True
-    if outputs is not None:
-        # the node itself is the edge of its outputs: naming it here would tie it to itself
-        node.output = tuple(Packed(o) for o in outputs) if isinstance(outputs, tuple) else Packed(outputs)
+    if node.output_counter is not None:  # it saved its output
+        node.output = tuple(Packed(o) for o in out) if isinstance(out, tuple) else Packed(out)
+    node.op = _Unpacking(node.op)
+
+
+class _Unpacking:
+    """The operation of a node whose saved tensors are in the keeping of hooks."""
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.op, name)
+
+    def pull(self, node: Node, g: Any, useful: Any = None) -> Any:
+        held = node.saved, node.output
+        node.saved = [unpacked(x) for x in node.saved]
+        if node.output.__class__ is Packed:
+            node.output = node.output.tensor().array
+        elif node.output_counter is not None:
+            node.output = tuple(o.tensor().array for o in node.output)
+        try:
+            return self.op.pull(node, g, useful)
+        finally:
+            node.saved, node.output = held

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AutogradError, ShapeError
+from ..errors import AutogradError, ShapeError, TransformError
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -37,6 +37,8 @@ class _Mode(threading.local):
 
     grad = True
     inference = False
+    saved_hooks: tuple[Callable, Callable] | None = None
+    sampling: Callable | None = None  # a transform that takes over random draws
 
     def __init__(self) -> None:
         context = contextvars.copy_context()
@@ -45,10 +47,15 @@ class _Mode(threading.local):
 
 
 class _Switches:
-    """What is switched on for all threads: anomaly detection."""
+    """What is switched on for all threads: anomaly detection, and whether nodes are looked at as they are made."""
 
     anomaly = False
     check_nan = True
+    hooks = 0  # how many saved_tensors_hooks are open, in all threads
+    watching = False  # anomaly or hooks: one flag to ask in the hot path
+
+    def renew(self) -> None:
+        self.watching = self.anomaly or self.hooks > 0
 
 
 mode = _Mode()
@@ -79,7 +86,7 @@ class Node:
 
     def name(self) -> str:
         """The name PyTorch would print, such as 'MulBackward0'."""
-        return f"{self.op.title}Backward0"
+        return getattr(self.op, "node_name", None) or f"{self.op.title}Backward0"
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
@@ -288,6 +295,14 @@ class detect_anomaly(_Switch):  # noqa: N801
 
     where = switches
 
+    def __enter__(self) -> None:
+        super().__enter__()
+        switches.renew()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        switches.renew()
+
     def __init__(self, check_nan: bool = True) -> None:
         self.settings = {"anomaly": True, "check_nan": check_nan}
 
@@ -309,6 +324,16 @@ def is_anomaly_enabled() -> bool:
     return switches.anomaly
 
 
+def watch(node: Node, out: Any) -> None:
+    """Do with a new node what anomaly detection and hooks on saved tensors ask for."""
+    if mode.saved_hooks is not None:
+        from .saved import pack_node
+
+        pack_node(node, out)
+    if switches.anomaly:
+        node.trace = forward_trace()
+
+
 def forward_trace() -> str:
     """The user's part of the present call stack, for `detect_anomaly`."""
     frames = [f for f in traceback.extract_stack() if "/weft/" not in f.filename.replace("\\", "/")]
@@ -320,6 +345,8 @@ def forward_trace() -> str:
 
 def edge_of(tensor: Tensor) -> Any:
     """Where a gradient of `tensor` goes: its node, or the leaf itself."""
+    if tensor._interpreter is not None:
+        tensor = tensor._interpreter.physical(tensor)
     return tensor.node if tensor.node is not None else tensor
 
 
@@ -535,6 +562,11 @@ def _seed(output: Tensor, given: Tensor | None, name: str) -> Tensor:
                 f"{name}: a gradient can be created implicitly only for scalar outputs, this one has shape "
                 f"{tuple(output.shape)}; reduce it (for example .sum()) or pass the gradient explicitly"
             )
+        if output.is_complex():
+            raise AutogradError(
+                f"{name}: a gradient can be created implicitly only for real scalar outputs but got "
+                f"{output.dtype}; pass it explicitly, or take .real or .abs() first"
+            )
         return output._filled(1)
     if given.shape != output.shape:
         raise ShapeError(
@@ -555,7 +587,8 @@ def _starts(outputs: list[Any], given: Any, name: str) -> tuple[list[Any], list[
                 "was it made under no_grad, or detached, or from inputs without requires_grad=True?"
             )
         roots.append(edge_of(output))
-        grads.append(_seed(output, seed, name))
+        g = _seed(output, seed, name)
+        grads.append(g if output._interpreter is None else output._interpreter.lowered(output, g))
     return roots, grads
 
 
@@ -568,6 +601,11 @@ def backward(
 ) -> None:
     """Add to every leaf's `.grad` the gradient of Σ⟨tensor, grad_tensor⟩ with respect to it."""
     roots, grads = _starts(_listed(tensors), grad_tensors, "backward")
+    if any(x._interpreter is not None for x in (*_listed(tensors), *grads)):
+        raise TransformError(
+            "backward: called inside vmap, where each example would write to the same .grad; use "
+            "weft.func.grad, or call backward outside the mapped function"
+        )
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         sweep(roots, grads, retain_graph=keep, create_graph=create_graph)
@@ -598,7 +636,9 @@ def grad(
     if is_grads_batched:
         from .transforms import batched_grad
 
-        return batched_grad(outputs, inputs, grad_outputs, create_graph, allow_unused)
+        return batched_grad(
+            outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
+        )
     targets = _listed(inputs)
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: allow_unused must be True when materialize_grads is True")
@@ -608,6 +648,9 @@ def grad(
                 f"grad: an input of shape {tuple(target.shape)} does not require grad; call .requires_grad_() on it first"
             )
     roots, grads = _starts(_listed(outputs), grad_outputs, "grad")
+    for output in _listed(outputs):
+        if output._interpreter is not None:
+            output._interpreter.check_targets(output, targets)
     keep = create_graph if retain_graph is None else retain_graph
     caught = sweep(
         roots, grads, [edge_of(t) for t in targets], retain_graph=keep, create_graph=create_graph, accumulate=False
@@ -615,6 +658,8 @@ def grad(
     found = []
     for target in targets:
         g = caught.get(id(edge_of(target)))
+        if g is not None and target._interpreter is not None:
+            g = target._interpreter.lifted(target, g)
         if g is None and materialize_grads:
             g = target._filled(0)
         if g is None and not allow_unused:

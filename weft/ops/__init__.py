@@ -1,17 +1,24 @@
 """What can be computed: every operation has its one home in this package, and registers itself."""
 
 from . import (  # noqa: F401
+    borders,
     compare,
     contract,
     convert,
     create,
     curves,
+    decompose,
+    einsum,
     elementwise,
     fft,
+    grid,
     index,
     join,
     linalg,
+    norm,
     operators,
+    orthogonal,
+    ranges,
     reduce,
     sample,
     scan,
@@ -19,6 +26,8 @@ from . import (  # noqa: F401
     sort,
     sparse,
     special,
+    stats,
+    strided,
     view,
     window,
 )

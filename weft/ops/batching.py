@@ -7,12 +7,18 @@ basis, it calls these. They work on plain and on batched tensors alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from ..dtype import bool_, result_dtype
 from ..tensor import Tensor, wrap
-from .join import cat
+from .join import cat, stack
+from .primitive import summed_to
 from .view import ALIAS, EXPAND, PERMUTE, SLICE
+
+
+__all__ = ["summed_to"]  # besides what is defined here
 
 
 def same_memory(x: Tensor) -> Tensor:
@@ -52,6 +58,11 @@ def piece(x: Tensor, dim: int, start: int, stop: int) -> Tensor:
     return SLICE(x, index=((None, None, None),) * dim + ((start, stop, 1),))
 
 
+def one_row(x: Tensor, number: int) -> Tensor:
+    """The slice of the first dimension at `number`."""
+    return SLICE(x, index=(number,))
+
+
 def joined(pieces: Sequence[Tensor], dim: int) -> Tensor:
     """Tensors one after the other along `dim`."""
     return cat(list(pieces), dim)
@@ -62,9 +73,27 @@ def basis(x: Tensor) -> Tensor:
     return wrap(np.eye(x.numel(), dtype=x.dtype.np).reshape(x.numel(), *x.shape))
 
 
-def empty_batch(x: Tensor) -> Tensor:
-    """Zeros of the shape of one row of x: what stands for a row when there are none."""
-    return wrap(np.zeros(tuple(x.shape)[1:], x.dtype.np))
+def stacked(rows: Sequence[Tensor]) -> Tensor:
+    """Tensors of equal sizes along a new first dimension."""
+    return stack(list(rows))
+
+
+def no_rows(primitive: Any, pairs: Sequence[tuple[Any, bool]], params: dict[str, Any]) -> Any:
+    """The result of a primitive on a batch of no examples: one row of zeros tells the shapes."""
+    row = primitive(*(wrap(np.zeros(x.shape[1:], x.dtype.np)) if b else x for x, b in pairs), **params)
+    if isinstance(row, tuple):
+        return tuple(piece(repeated(r, 1), 0, 0, 0) for r in row)
+    return piece(repeated(row, 1), 0, 0, 0)
+
+
+def promoted_as_single(inputs: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Inputs in their common type, where a batch of 0-d tensors counts as 0-d, as it would in a loop."""
+    kinds = {x.dtype for x in inputs if isinstance(x, Tensor) and x.dtype is not bool_}
+    if len(kinds) < 2:
+        return list(inputs)
+    single = [one_row(x, 0) if b and x.shape[0] else x for x, b in zip(inputs, batched, strict=True)]
+    kind = result_dtype([x for x in single if getattr(x, "dtype", None) is not bool_])
+    return [x.to(kind) if isinstance(x, Tensor) and x.dtype is not bool_ else x for x in inputs]
 
 
 def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:

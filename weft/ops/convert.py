@@ -124,8 +124,6 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write the elements of `src`, broadcast and converted, into this tensor."""
     if not isinstance(src, Tensor):
         src = wrap(np.asarray(src, self.dtype.np))
-    if self._interpreter is not None:
-        return self._interpreter.write(self, src, "copy_")
     if src.dtype is not self.dtype:
         src = CAST(src, to=self.dtype)
     if src.shape != self.shape:
@@ -133,7 +131,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             src = src.expand(self.shape)
         except ShapeError:
             raise broadcast_error("copy_", tuple(self.shape), tuple(src.shape)) from None
-    if src._interpreter is None and np.may_share_memory(src.array, self.array):
+    if self._interpreter is not None or src._interpreter is not None or np.may_share_memory(src.array, self.array):
         src = clone(src)
     elif self._tracked(src):
         src = CLONE(src, order="K")  # a node of its own: the target must not share the source's

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -62,15 +62,13 @@ _NUMBERS = {bool, int, float, complex}
 def _array_from_python(data: Any, dtype: dtype_type | None, name: str) -> np.ndarray:
     """Nested Python sequences as an array: floats in the default type, integers in int64."""
     types = _leaf_types(data)
-    default = None
-    if types <= {bool, int} and int in types:
-        default = np.uint64 if dtype is dtypes.uint64 else np.int64
-    elif types <= _NUMBERS and dtype is None and types & {float, complex}:
-        default = (dtypes.default_complex() if complex in types else dtypes.get_default_dtype()).np
-    elif not types:
-        default = dtypes.get_default_dtype().np
+    kind = None if dtype is not None else _common_kind(data, types)
+    if types and types <= {bool, int} and (dtype is None or dtype is dtypes.uint64):
+        kind = kind or dtype
+    values = data if types <= _NUMBERS else _unwrapped(data, name)
     try:
-        array = np.array(data if types <= _NUMBERS else _unwrapped(data), default)
+        with np.errstate(over="ignore"):
+            array = np.array(values, None if kind is None else kind.np)
     except OverflowError:
         raise ShapeError(f"{name}: overflow: an integer in the data does not fit into int64") from None
     except (ValueError, TypeError):
@@ -81,25 +79,51 @@ def _array_from_python(data: Any, dtype: dtype_type | None, name: str) -> np.nda
         ) from None
     if array.dtype not in dtype_type.by_numpy:
         raise _not_numbers(data, name)
-    if isinstance(data, (bytearray, memoryview)):
-        array = array.astype(np.int64)
-    return array
+    return array.astype(np.int64) if isinstance(data, (bytearray, memoryview)) else array
+
+
+def _common_kind(data: Any, types: set[type]) -> dtype_type | None:
+    """The element type of nested sequences by PyTorch's promotion; None leaves it to NumPy."""
+    if types <= _NUMBERS:
+        if complex in types:
+            return dtypes.default_complex()
+        if float in types or not types:
+            return dtypes.get_default_dtype()
+        return dtypes.int64 if int in types else None
+    found = None
+    for leaf in _leaves(data):
+        if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
+            kind = leaf.dtype if isinstance(leaf, Tensor) else dtype_type.by_numpy.get(leaf.dtype)
+        else:
+            kind = dtypes.scalar_dtype(leaf) if is_number(leaf) else None
+        if kind is None:
+            return None
+        found = kind if found is None else dtypes.promote_types(found, kind)
+    return found
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, (list, tuple, range)):
+        for row in data:
+            yield from _leaves(row)
+    else:
+        yield data
 
 
 def _not_numbers(data: Any, name: str) -> DtypeError:
     return DtypeError(f"{name}: cannot make a tensor from {type(data).__name__} {data!r:.60}; give numbers")
 
 
-def _unwrapped(data: Any) -> Any:
+def _unwrapped(data: Any, name: str) -> Any:
     """Tensors inside sequences as NumPy scalars of their own type; only one-element ones are numbers."""
     if isinstance(data, Tensor):
         if data.numel() != 1:
             raise ShapeError(
-                f"tensor: only one element tensors can be converted to Python scalars, got one of shape "
+                f"{name}: only one element tensors can be converted to Python scalars, got one of shape "
                 f"{tuple(data.shape)} inside a sequence; use weft.stack"
             )
         return data.array.reshape(())[()]
-    return [_unwrapped(v) for v in data] if isinstance(data, (list, tuple, range)) else data
+    return [_unwrapped(v, name) for v in data] if isinstance(data, (list, tuple, range)) else data
 
 
 def _plain_cast(array: np.ndarray, kind: dtype_type) -> np.ndarray:
@@ -213,7 +237,7 @@ def constructor(body: Callable[..., Any]) -> Callable[..., Tensor]:
     also come as the keyword `size`.
     """
     name = body.__name__
-    varargs = "size" in inspect.getfullargspec(body).varargs if inspect.getfullargspec(body).varargs else False
+    varargs = inspect.getfullargspec(body).varargs == "size"
 
     @functools.wraps(body)
     def public(
@@ -233,11 +257,10 @@ def constructor(body: Callable[..., Any]) -> Callable[..., Tensor]:
         if out is not None:
             kind = _kind_with_out(kind, out, name)
         result = body(*args, dtype=kind, **named)
-        if not isinstance(result, Tensor):
-            result = made(result, requires_grad and out is None, device)
-        elif requires_grad:
-            result.requires_grad_()
-        return result if out is None else write_out(out, result, name)
+        result = result if isinstance(result, Tensor) else made(result, False, device)
+        if out is not None:
+            result = write_out(out, result, name)
+        return result.requires_grad_() if requires_grad else result
 
     public.__signature__ = _with_options(inspect.signature(body))
     return operation(name, method=False, differentiable=False, kind="constructor")(public)
@@ -247,7 +270,7 @@ def _with_options(signature: inspect.Signature) -> inspect.Signature:
     own = [p for p in signature.parameters.values() if p.name != "dtype"]
     keyword = inspect.Parameter.KEYWORD_ONLY
     shared = [inspect.Parameter(n, keyword, default=v) for n, v in {**_OPTIONS, "out": None}.items()]
-    return inspect.Signature(own + shared, return_annotation=Tensor)
+    return inspect.Signature(sorted(own + shared, key=lambda p: p.kind), return_annotation=Tensor)
 
 
 def _sizes(args: tuple[Any, ...], named: dict[str, Any], name: str) -> tuple[Any, ...]:

@@ -6,6 +6,8 @@ add what PyTorch's signatures ask for (alpha, rounding modes, scalars) in terms 
 
 from __future__ import annotations
 
+import cmath
+import math
 from typing import Any
 
 import numpy as np
@@ -527,17 +529,24 @@ class ComplexFrom(Elementwise):
 _complex_from = ComplexFrom()
 
 
-def complex_from(real: Tensor, imag: Tensor) -> Tensor:
+def complex_from(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A complex tensor from its real and imaginary parts (both float32 or both float64)."""
+    if not (isinstance(real, Tensor) and isinstance(imag, Tensor)):
+        raise TypeError(f"complex: expected two tensors, got {type(real).__name__} and {type(imag).__name__}")
     if real.dtype is not imag.dtype or real.dtype not in (dtypes.float32, dtypes.float64):
         raise DtypeError(
             f"complex: expected both parts to be float32 or both float64, got {real.dtype} and {imag.dtype}; convert "
             "them with .to(...)"
         )
-    return _complex_from(real, imag)
+    result = _complex_from(real, imag)
+    if out is None:
+        return result
+    if out.dtype is not result.dtype:
+        raise DtypeError(f"complex: expected out= of type {result.dtype}, got {out.dtype}")
+    return write_out(out, result, "complex")
 
 
-operation("complex", method=False, out=True)(complex_from)
+operation("complex", method=False)(complex_from)
 
 
 # ----------------------------------------------------------------------------------------- selection

@@ -1,1 +1,511 @@
-"""To be filled."""
+"""Square brackets: x[key] and x[key] = value, as PyTorch reads them.
+
+A key is parsed into a basic part (integers, slices, None, …), which is one view, and index tensors on some
+of its dimensions, which read (or write) places. Integers select first, so x[0, :, [1, 2]] keeps the order of
+its dimensions; the dimensions of index tensors stand where the first was if they are neighbours, else in front.
+Slices may have negative steps (a view, as in NumPy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..autograd.tape import mode
+from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..tensor import Tensor, link_view, new, wrap
+from .elementwise import where
+from .places import ADD_AT, INDEX, PUT_AT, out_of_range
+from .primitive import is_number, operation, update
+from .shape import ALL, broadcast_shapes
+from .view import ALIAS, PERMUTE, SLICE
+
+Advanced = list[tuple[int, Tensor, int]]  # (dimension of the basic view, index tensor, dimension of x)
+
+
+# ------------------------------------------------------------------------------------ reading a key
+
+
+def _items(key: Any) -> tuple[Any, ...]:
+    """A key as a tuple; a list that holds more than integers counts as one too, as in PyTorch."""
+    if key.__class__ is tuple:
+        return key
+    if isinstance(key, list) and any(
+        isinstance(k, (slice, list, tuple, range, Tensor, np.ndarray)) or k is None or k is Ellipsis for k in key
+    ):
+        return tuple(key)
+    return (key,)
+
+
+def _item(key: Any) -> Any:
+    """One part of a key as an int, a bool, a slice, None, Ellipsis, or an index tensor (int64 or bool)."""
+    if key.__class__ is int or key.__class__ is slice or key is None or key is Ellipsis:
+        return key
+    if isinstance(key, (bool, np.bool_)):
+        return bool(key)
+    if isinstance(key, Tensor):
+        return _index_tensor(key)
+    if isinstance(key, slice):
+        return key
+    if isinstance(key, (list, tuple, range, np.ndarray)):
+        return _index_tensor(_from_sequence(key))
+    try:
+        return key.__index__()
+    except AttributeError:
+        raise IndexRangeError(
+            "index: only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices "
+            f"(got {type(key).__name__})"
+        ) from None
+
+
+def _from_sequence(key: Any) -> Tensor:
+    array = (
+        np.asarray([np.asarray(k.array) if isinstance(k, Tensor) else k for k in key])
+        if isinstance(key, (list, tuple))
+        else np.asarray(key)
+    )
+    if array.size == 0 and not isinstance(key, np.ndarray):
+        array = array.astype(np.int64)
+    if array.dtype.kind == "f" and not isinstance(key, np.ndarray):
+        array = array.astype(np.int64)
+    return wrap(array)
+
+
+def _index_tensor(index: Tensor) -> Any:
+    kind = index.dtype
+    if kind is dtypes.int64 or kind is dtypes.bool_:
+        pass
+    elif kind is dtypes.int32:
+        index = index.long()
+    elif kind is dtypes.uint8:
+        index = index.bool()
+    else:
+        raise IndexRangeError(
+            f"index: tensors used as indices must be long, int, byte or bool tensors, got {kind}; convert with .long()"
+        )
+    if index.ndim == 0 and index._interpreter is None and index.dtype is dtypes.int64:
+        return int(index.array)
+    return index
+
+
+def _dims_taken(item: Any) -> int:
+    if item is None or item is Ellipsis or item.__class__ is bool:
+        return 0
+    return item.ndim if isinstance(item, Tensor) and item.dtype is dtypes.bool_ else 1
+
+
+def _parsed(x: Tensor, key: Any) -> tuple[list[Any], Advanced]:
+    """The basic index (for `Slice`) and the index tensors of a key."""
+    items = [_item(k) for k in _items(key)]
+    taken = sum(_dims_taken(i) for i in items)
+    if taken > x.ndim:
+        if x.ndim == 0:
+            raise IndexRangeError("index: invalid index of a 0-dim tensor; use tensor.item() to get its number")
+        raise IndexRangeError(
+            f"index: too many indices for tensor of dimension {x.ndim} (shape {tuple(x.shape)}): got {taken}"
+        )
+    basic: list[Any] = []
+    advanced: Advanced = []
+    at = place = 0  # dimension of x, dimension of the basic view
+    missing = x.ndim - taken
+    for item in items:
+        if item.__class__ is int:
+            basic.append(_checked_place(x, item, at))
+            at += 1
+        elif item.__class__ is slice:
+            basic.append(_checked_slice(item))
+            at, place = at + 1, place + 1
+        elif item is None:
+            basic.append(None)
+            place += 1
+        elif item is Ellipsis:
+            basic.extend([ALL] * missing)
+            at, place, missing = at + missing, place + missing, 0
+        elif item.__class__ is bool or (item.dtype is dtypes.bool_ and item.ndim == 0):
+            basic.append(None)
+            advanced.append((place, wrap(np.zeros(int(bool(item)), np.int64)), at))
+            place += 1
+        else:
+            for index in _as_places(x, item, at):
+                basic.append(ALL)
+                advanced.append((place, index, at))
+                at, place = at + 1, place + 1
+    return basic, advanced
+
+
+def _checked_place(x: Tensor, index: int, d: int) -> int:
+    size = x.shape[d]
+    if not -size <= index < size:
+        raise IndexRangeError(
+            f"index: index {index} is out of bounds for dimension {d} with size {size}; valid are {-size} to {size - 1}"
+        )
+    return index if index >= 0 else index + size
+
+
+def _checked_slice(item: slice) -> tuple[int | None, int | None, int | None]:
+    def number(value: Any) -> int | None:
+        if value is None or value.__class__ is int:
+            return value
+        try:
+            return value.__index__()
+        except AttributeError:
+            raise TypeError(
+                f"index: slice indices must be integers or None, got {type(value).__name__} {value!r}"
+            ) from None
+
+    if item.step == 0:
+        raise ValueError("index: slice step cannot be zero")
+    return number(item.start), number(item.stop), number(item.step)
+
+
+def _as_places(x: Tensor, index: Tensor, d: int) -> tuple[Tensor, ...]:
+    """An index tensor as it is, a mask as the positions of its true elements in each of its dimensions."""
+    if index.dtype is not dtypes.bool_:
+        return (index,)
+    for k, size in enumerate(index.shape):
+        if size != x.shape[d + k]:
+            raise IndexRangeError(
+                f"index: The shape of the mask {list(index.shape)} at index {k} does not match the shape of the "
+                f"indexed tensor {list(x.shape)} at index {d + k}"
+            )
+    return tuple(wrap(i) for i in np.nonzero(index.array))
+
+
+def _is_whole(basic: Sequence[Any]) -> bool:
+    return all(i is ALL or i == ALL for i in basic)
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def getitem(self: Tensor, key: Any) -> Tensor:
+    """x[key]: a view for integers, slices, None and …; a copy when index tensors or masks are among them."""
+    window = None
+    if self._interpreter is None:
+        numpy_key = _numpy_key(key)
+        if numpy_key is not None:
+            try:
+                window = self.array[numpy_key]
+            except (IndexError, ValueError, TypeError):
+                pass  # the general way says what is wrong
+    if window is None:
+        basic, advanced = _parsed(self, key)
+        view = self if advanced and _is_whole(basic) else SLICE(self, index=tuple(basic))
+        return _read(view, advanced) if advanced else view
+    out = new(Tensor)
+    out.array = window
+    link_view(out, self)
+    if not mode.grad:
+        out._origin = "no_grad"
+    else:
+        if self._origin is not None:
+            out._origin = self._origin
+        if self._needs_grad and window.dtype.kind in "fcV":
+            out.node = SLICE.make_node(out, (self,), {"index": _slice_index(self, key)}, (True,))
+            out._needs_grad = True
+    if self._inference:
+        out._inference = True
+    return out
+
+
+def _numpy_key(key: Any) -> tuple[Any, ...] | None:
+    """The key as NumPy takes it, if it is made of plain integers, slices and None; the … makes NumPy return a view."""
+    kind = key.__class__
+    if kind is int or kind is slice:
+        return (key, ...)
+    if kind is tuple:
+        for k in key:
+            if k.__class__ is not int and k.__class__ is not slice and k is not None:
+                return None
+        return (*key, ...)
+    return None
+
+
+def _slice_index(x: Tensor, key: Any) -> tuple[Any, ...]:
+    """A key of integers, slices and None in the hashable form of `Slice`."""
+    if key.__class__ is int:
+        return (key if key >= 0 else key + len(x.array),)
+    if key.__class__ is slice:
+        return (_checked_slice(key),)
+    return tuple(_parsed(x, key)[0])
+
+
+def _neighbours(dims: Sequence[int]) -> bool:
+    return dims[-1] - dims[0] == len(dims) - 1
+
+
+def _read(view: Tensor, advanced: Advanced) -> Tensor:
+    dims, indices = [d for d, _, _ in advanced], [i for _, i, _ in advanced]
+    _check_together(indices)
+    try:
+        if _neighbours(dims):
+            return INDEX(view, *indices, at=dims[0])
+        return INDEX(PERMUTE(view, dims=_to_front(dims, view.ndim)), *indices, at=0)
+    except IndexRangeError:
+        for place, index, d in advanced:
+            if index._interpreter is None:
+                _check_range(index, view.shape[place], d)
+        raise
+
+
+def _check_together(indices: Sequence[Tensor]) -> None:
+    if len(indices) > 1:
+        _shape_of_places(indices)
+
+
+def _shape_of_places(indices: Sequence[Tensor]) -> tuple[int, ...]:
+    try:
+        return tuple(broadcast_shapes(*(i.shape for i in indices)))
+    except ShapeError:
+        shapes = ", ".join(str(list(i.shape)) for i in indices)
+        raise IndexRangeError(
+            f"index: shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+
+
+def _check_range(index: Tensor, size: int, d: int) -> None:
+    array = index.array
+    if array.size and (array.min() < -size or array.max() >= size):
+        raise out_of_range(array, size, d, "index")
+
+
+def _to_front(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
+    return (*dims, *(d for d in range(ndim) if d not in dims))
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    """x[key] = value: broadcast, converted to the type of x, seen by every view; gradients follow it."""
+    if isinstance(key, Tensor) and key.ndim and key.dtype in (dtypes.bool_, dtypes.uint8) and _is_single(value):
+        _fill_mask(self, key, value)
+        return
+    if (value.__class__ is float or value.__class__ is int) and _write_number(self, key, value):
+        return
+    basic, advanced = _parsed(self, key)
+    view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))
+    if advanced:
+        _put(view, advanced, as_value(view, value), accumulate=False, name="index_put_")
+    elif is_number(value):
+        view.fill_(value)
+    else:
+        view.copy_(_without_leading_ones(as_value(view, value), view.ndim))
+
+
+def _is_single(value: Any) -> bool:
+    return is_number(value) or (isinstance(value, Tensor) and value.ndim == 0)
+
+
+def _fill_mask(x: Tensor, mask: Tensor, value: Any) -> None:
+    """x[mask] = one number, without looking up the places."""
+    if tuple(mask.shape) != tuple(x.shape[: mask.ndim]):
+        _parsed(x, mask)
+    wide = mask.bool().reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim))
+    x.masked_fill_(wide, as_value(x, value))
+
+
+def _write_number(x: Tensor, key: Any, value: float) -> bool:
+    """The shortest way: a number to a basic place of a float tensor, nothing recorded. False if this is no such case."""
+    if x._interpreter is not None or x.array.dtype not in FLOATS or x._tracked():
+        return False
+    numpy_key = _numpy_key(key)
+    try:
+        window = None if numpy_key is None else x.array[numpy_key]
+    except (IndexError, ValueError, TypeError):
+        return False
+    if window is None or not window.flags.writeable or (0 in window.strides and window.size > 1):
+        return False
+    x._bump()
+    window[...] = value
+    return True
+
+
+def as_value(x: Tensor, value: Any) -> Tensor:
+    """What is to be written into x, as a tensor of its type."""
+    if isinstance(value, Tensor):
+        return value if value.dtype is x.dtype else value.to(x.dtype)
+    if isinstance(value, complex) and not x.is_complex():
+        raise DtypeError(
+            f"setitem: value {value} cannot be converted to type {x.dtype} without losing its imaginary part"
+        )
+    array = np.asarray(value)
+    if x.dtype.category == dtypes.INTEGER and is_number(value) and not isinstance(value, bool):
+        limits = np.iinfo(x.dtype.np)
+        low = limits.min if x.dtype.is_signed else -int(limits.max)
+        if not low <= value <= limits.max:  # NaN and infinity included
+            raise DtypeError(f"setitem: value {value} cannot be converted to type {x.dtype} without overflow")
+        return wrap(np.asarray(int(value)).astype(x.dtype.np))
+    return wrap(array.astype(x.dtype.np))
+
+
+def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    """(1, …, 1, *rest) → rest, down to `ndim` dimensions."""
+    extra = value.ndim - ndim
+    while extra > 0 and value.shape[0] == 1:
+        value, extra = value.squeeze(0), extra - 1
+    return value
+
+
+def _put(view: Tensor, advanced: Advanced, value: Tensor, accumulate: bool, name: str) -> None:
+    """Write (or add) `value` at the places of the index tensors."""
+    dims, indices = [d for d, _, _ in advanced], [i for _, i, _ in advanced]
+    shape = _shape_of_places(indices)
+    rest = tuple(s for d, s in enumerate(view.shape) if d not in dims)
+    front = dims[0] if _neighbours(dims) else 0
+    result = (*rest[:front], *shape, *rest[front:])
+    value = _without_leading_ones(value, len(result))
+    try:
+        value = value.expand(result)
+    except ShapeError:
+        raise ShapeError(
+            f"{name}: shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
+            f"result of shape {list(result)}"
+        ) from None
+    if front:
+        moved = range(front, front + len(shape))
+        value = PERMUTE(value, dims=(*moved, *(d for d in range(len(result)) if d not in moved)))
+    target = PERMUTE(view, dims=_to_front(dims, view.ndim))
+    for place, index, d in advanced:
+        if index._interpreter is None:
+            _check_range(index, view.shape[place], d)
+    put_leading_(target, value, indices, accumulate, name)
+
+
+def put_leading_(target: Tensor, value: Tensor, indices: Sequence[Tensor], accumulate: bool, name: str) -> Tensor:
+    """target[indices] = value (or += value) on the leading dimensions, in place; straight into memory if nothing
+    is recorded."""
+    plain = all(t._interpreter is None for t in (target, value, *indices))
+    if accumulate:
+        return update(target, put_leading, (value, *indices), {"accumulate": True}, name)
+    if plain and not target._tracked(value):
+        target._check_writable(name)
+        target.array[tuple(i.array for i in indices)] = value.array
+        target._bump()
+        return target
+    return update(target, put_leading, (value, *indices), {}, name)
+
+
+def put_leading(x: Tensor, value: Tensor, *indices: Tensor, accumulate: bool = False) -> Tensor:
+    """x with `value` written to (or added at) places of its leading dimensions."""
+    if not accumulate:
+        return PUT_AT(x, value, *indices)
+    added = ADD_AT(value, *indices, sizes=tuple(x.shape[: len(indices)]))
+    return x | added if x.dtype is dtypes.bool_ else x + added
+
+
+Tensor.__getitem__, Tensor.__setitem__ = getitem, setitem
+
+
+# ------------------------------------------------------------------------- the same under function names
+
+
+@operation(function=False)
+def index_put_(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write (or with `accumulate` add) `values` at places given by index tensors, in place."""
+    if values.dtype is not self.dtype:
+        raise DtypeError(
+            f"index_put_: Index put requires the source and destination dtypes match, got {self.dtype} for the "
+            f"destination and {values.dtype} for the source."
+        )
+    basic, advanced = _parsed(self, tuple(indices))
+    view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))
+    if advanced:
+        _put(view, advanced, values, accumulate, "index_put_")
+    else:
+        view.add_(values) if accumulate else view.copy_(values)
+    return self
+
+
+@operation()
+def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy with `values` written to (or with `accumulate` added at) places given by index tensors."""
+    return input.clone().index_put_(indices, values, accumulate)
+
+
+# ------------------------------------------------------------------------------------------- masks
+
+
+@operation(inplace=True)
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`value` where the mask holds, else input."""
+    _check_mask(mask, "masked_fill")
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError(
+            f"masked_fill: only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    if isinstance(value, Tensor) and value.is_complex() and not input.is_complex():
+        raise DtypeError(f"masked_fill: a value of type {value.dtype} can't be cast to {input.dtype}")
+    return where(mask, as_value(input, value), input)
+
+
+def _check_mask(mask: Tensor, name: str) -> None:
+    if mask.dtype is not dtypes.bool_:
+        raise DtypeError(f"{name}: expected a bool mask, got {mask.dtype}; compare first, or convert with .bool()")
+
+
+@operation(out=True)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where the mask holds, in one dimension; both are broadcast."""
+    _check_mask(mask, "masked_select")
+    shape = broadcast_shapes(input.shape, mask.shape)
+    x, mask = input.expand(shape), mask.expand(shape)
+    if x.ndim == 0:
+        x, mask = x.reshape(1), mask.reshape(1)
+    return x[mask]
+
+
+@operation(inplace=True)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The elements of `source`, in order, where the mask holds, else input."""
+    _check_mask(mask, "masked_scatter")
+    if source.dtype is not input.dtype:
+        raise DtypeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}"
+        )
+    shape = broadcast_shapes(input.shape, mask.shape)
+    mask, x, line = mask.expand(shape), input.expand(shape), source.reshape(-1)
+    number = mask.reshape(-1).long().cumsum(0)
+    if number._interpreter is None and number.numel() and int(number.array[-1]) > line.shape[0]:
+        raise ShapeError(
+            f"masked_scatter: the source has {line.shape[0]} elements, the mask of shape {tuple(shape)} asks for "
+            f"{int(number.array[-1])}"
+        )
+    if not line.shape[0] or not number.numel():
+        return x.clone()
+    taken = INDEX(line, (number - 1).clamp(0).reshape(shape), at=0)
+    return where(mask, taken, x)
+
+
+# ------------------------------------------------------------------------------------------ non-zeros
+
+
+@operation(out=True, differentiable=False)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The indices of all non-zero elements: one a row, or one tensor for each dimension."""
+    array = input.array
+    if as_tuple:
+        return tuple(wrap(i) for i in np.nonzero(np.atleast_1d(array)))
+    if array.ndim == 0:
+        return wrap(np.zeros((int(bool(array)), 0), np.int64))
+    return wrap(np.stack(np.nonzero(array), axis=1))
+
+
+@operation(differentiable=False)
+def argwhere(input: Tensor) -> Tensor:
+    """The indices of all non-zero elements, one a row."""
+    return nonzero(input)
+
+
+@operation(differentiable=False, out=True)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of nonzero, filled up with `fill_value`."""
+    if size < 0:
+        raise ShapeError(f"nonzero_static: 'size' must be a non-negative integer, got {size}")
+    found = nonzero(input).array[:size]
+    out = np.full((size, input.ndim), fill_value, np.int64)
+    out[: len(found)] = found
+    return wrap(out)

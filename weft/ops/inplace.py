@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..errors import DtypeError, ShapeError
+from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor
 
 new = object.__new__
+
+
+def innermost_interpreter(inputs: Sequence[Any]) -> Any:
+    """The transform that takes over an operation on these inputs: the one entered last, or None."""
+    found = None
+    for x in inputs:
+        if isinstance(x, Tensor) and x._interpreter is not None:
+            if found is None or x._interpreter.level > found.level:
+                found = x._interpreter
+    return found
 
 
 def in_place(function: Callable, name: str) -> Callable:
@@ -30,7 +40,9 @@ def in_place(function: Callable, name: str) -> Callable:
 def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Tensor:
     """target ← function(target, *args, **kwargs), keeping the memory and rewriting the history."""
     if target._interpreter is not None:
-        return target._interpreter.write(target, function(target, *args, **kwargs), name)
+        tracked = target._tracked(*args, *kwargs.values())
+        source = target._interpreter.renewed(target) if tracked else target
+        return write(target, function(source, *args, **kwargs), name)
     target._check_writable(name)
     source = target
     if target._tracked(*args, *kwargs.values()):
@@ -42,10 +54,11 @@ def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict
 
 def write(target: Tensor, value: Tensor, name: str, checked: bool = False) -> Tensor:
     """Copy `value` into the memory of `target`; every view sees it, and gradients follow it."""
+    interpreter = innermost_interpreter((target, value))
+    if interpreter is not None:
+        return interpreter.write(target, value, name)
     if not checked:
         target._check_writable(name)
-    if value._interpreter is not None:
-        return value._interpreter.write(target, value, name)
     if not dtypes.can_cast(value.dtype, target.dtype):
         raise DtypeError(
             f"{name}: result type {value.dtype} can't be cast to the desired output type {target.dtype}; "
@@ -57,8 +70,10 @@ def write(target: Tensor, value: Tensor, name: str, checked: bool = False) -> Te
             "the tensor written to cannot grow"
         )
     tracked = target._tracked(value)
-    if tracked and value.dtype is not target.dtype:
-        value = value.to(target.dtype)
+    if tracked:
+        _check_rebasable(target, name)
+        if value.dtype is not target.dtype:
+            value = value.to(target.dtype)
     np.copyto(target.array, value.array, casting="unsafe")
     target._bump()
     if tracked:
@@ -66,19 +81,48 @@ def write(target: Tensor, value: Tensor, name: str, checked: bool = False) -> Te
     return target
 
 
+def _check_rebasable(view: Tensor, name: str) -> None:
+    """Refuse recorded writes through views whose making was not recorded, or that came several at once."""
+    if view._origin is None or (view._origin == "no_grad" and not view._base._needs_grad):
+        return
+    what = (
+        "a view created in no_grad mode is being modified inplace with grad mode enabled; do both inside or both "
+        "outside of no_grad"
+        if view._origin == "no_grad"
+        else "this view is one of several that one function returned (unbind, split, chunk); such views cannot be "
+        "modified inplace; index the tensor instead, or .clone() the view"
+    )
+    raise AutogradError(f"{name}: {what}")
+
+
 def rebase(target: Tensor, value: Tensor) -> None:
     """Let the history of `target`, of the owner of its memory and of all its views tell of the write."""
-    from .view import view_of_root, write_into_root
+    from .strided import overwritten, view_of_root, write_into_root
 
     root = target._base
     if root is None:
-        root, fresh = target, value
+        _set_history(target, overwritten(target, value))
+        root = target
     else:
-        fresh = write_into_root(root, target, value)
-        target.node, target._needs_grad = value.node, value._needs_grad
-    root.node, root._needs_grad = fresh.node, fresh._needs_grad
+        _set_history(root, write_into_root(root, target, value))
+        _set_history(target, value if value._needs_grad else view_of_root(root, target))
     for reference in root._views or ():
         view = reference()
-        if view is not None and view is not target:
-            renewed = view_of_root(root, view)
-            view.node, view._needs_grad = renewed.node, renewed._needs_grad
+        if view is not None and view is not target and view._origin != "no_grad":
+            _set_history(view, view_of_root(root, view))
+
+
+def _set_history(tensor: Tensor, told: Tensor) -> None:
+    """Give `tensor` the place of `told` on the tape; `retain_grad` follows the new value."""
+    if tensor._retains:
+        _move_retained(tensor, told.node)
+    tensor.node, tensor._needs_grad = told.node, told._needs_grad
+
+
+def _move_retained(tensor: Tensor, node: Any) -> None:
+    before = tensor.node.retained
+    reference = next(r for r in before if r() is tensor)
+    before.remove(reference)
+    if node.retained is None:
+        node.retained = []
+    node.retained.append(reference)

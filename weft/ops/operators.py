@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .. import dtype as dtypes
 from ..dtype import FLOAT
 from ..errors import DtypeError
 from ..tensor import Tensor
 from .elementwise import ADD, DIV, FLOOR_DIVIDE, MUL, POW, ROUND, SUB, TRUNC_DIVIDE, where
-from .primitive import OPERATIONS, PRIMITIVES, is_number, operation
+from .primitive import OPERATIONS, PRIMITIVES, as_operand, is_number, is_operand, operation
 
 operation("where", method=False, primitive=PRIMITIVES["Where"], kind="Elementwise")(where)
 
@@ -263,53 +261,37 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 # ------------------------------------------------------------------------------------ Python's operators
 
 
-def _accepts(other: Any) -> bool:
-    return isinstance(other, Tensor) or is_number(other) or isinstance(other, np.ndarray)
-
-
-def _coerced(other: Any) -> Any:
-    from ..tensor import wrap
-
-    return wrap(other) if isinstance(other, np.ndarray) else other
-
-
-def _operator(function: Any, reflected: bool = False) -> Any:
+def _operator(function: Any) -> Any:
     """A dunder method: the function, or NotImplemented for operands that are not tensors or numbers."""
-    if reflected:
 
-        def method(self: Tensor, other: Any) -> Any:
-            return function(_coerced(other), self) if _accepts(other) else NotImplemented
-    else:
+    def method(self: Tensor, other: Any) -> Any:
+        return function(self, as_operand(other)) if is_operand(other) else NotImplemented
 
-        def method(self: Tensor, other: Any) -> Any:
-            if other.__class__ is float or isinstance(other, Tensor):
-                return function(self, other)
-            return function(self, _coerced(other)) if _accepts(other) else NotImplemented
+    return method
+
+
+def _reflected(function: Any) -> Any:
+    """The dunder method for the tensor on the right."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        return function(other, self)
 
     return method
 
 
 def _install_operators() -> None:
-    table = OPERATIONS
-    named = {
-        "add": ADD.fast,
-        "sub": SUB.fast,
-        "mul": MUL.fast,
-        "truediv": DIV.fast,
-        "pow": pow,
-        "floordiv": table["floor_divide"].function,
-        "mod": table["remainder"].function,
-        "and": table["bitwise_and"].function,
-        "or": table["bitwise_or"].function,
-        "xor": table["bitwise_xor"].function,
-        "lshift": table["bitwise_left_shift"].function,
-        "rshift": table["bitwise_right_shift"].function,
-    }
-    for name, function in named.items():
+    quick = {"add": ADD, "sub": SUB, "mul": MUL, "truediv": DIV}
+    quick |= {name: PRIMITIVES[name.title()] for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+    for name, primitive in quick.items():
+        setattr(Tensor, f"__{name}__", primitive.operator())
+    for name in ("add", "sub", "mul", "truediv"):
+        setattr(Tensor, f"__r{name}__", _reflected(quick[name].operator()))
+    named = {"pow": "pow", "floordiv": "floor_divide", "mod": "remainder", "and": "bitwise_and", "or": "bitwise_or"}
+    named |= {"xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+    for name, public in named.items():
+        function = OPERATIONS[public].function
         setattr(Tensor, f"__{name}__", _operator(function))
-        setattr(Tensor, f"__r{name}__", _operator(function, reflected=True))
-    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Tensor, f"__{name}__", _operator(PRIMITIVES[name.title()].fast))
+        setattr(Tensor, f"__r{name}__", _operator(lambda x, other, function=function: function(other, x)))
     inplace = dict(add="add_", sub="sub_", mul="mul_", truediv="div_", pow="pow_", floordiv="floor_divide_")
     inplace |= dict(mod="remainder_", lshift="bitwise_left_shift_", rshift="bitwise_right_shift_")
     inplace |= {"and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"}
@@ -318,7 +300,7 @@ def _install_operators() -> None:
     Tensor.__neg__ = PRIMITIVES["Neg"].fast
     Tensor.__abs__ = PRIMITIVES["Abs"].fast
     Tensor.__pos__ = positive
-    Tensor.__invert__ = PRIMITIVES["BitwiseNot"].fast
+    Tensor.__invert__ = OPERATIONS["bitwise_not"].function
     Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__
     Tensor.__hash__ = object.__hash__
 

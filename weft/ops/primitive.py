@@ -22,7 +22,7 @@ from ..dtype import BOOL, COMPLEX, FLOAT, dtype
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor, link_view, wrap
 from .formula import DROP, LOOK, SAVE, Meta, formula_reads
-from .inplace import in_place, update, write
+from .inplace import in_place, innermost_interpreter, update, write
 from .register import OPERATIONS, Operation, operation, with_out, write_out
 
 new = object.__new__
@@ -91,11 +91,7 @@ class Primitive:
     # ------------------------------------------------------------------------------ running forward
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """Compute on tensors (and numbers), recording what differentiation will need."""
-        interpreter = None
-        for x in inputs:
-            if isinstance(x, Tensor) and x._interpreter is not None:
-                if interpreter is None or x._interpreter.level > interpreter.level:
-                    interpreter = x._interpreter
+        interpreter = innermost_interpreter(inputs)
         if interpreter is not None:
             return interpreter.apply(self, inputs, params)
         return self.evaluate(inputs, params)
@@ -186,8 +182,8 @@ class Primitive:
             save_output(node, out)
         elif keep_output is LOOK:
             node.output = Meta(out) if isinstance(out, Tensor) else tuple(Meta(o) for o in out)
-        if switches.anomaly:
-            node.trace = tape.forward_trace()
+        if switches.watching:
+            tape.watch(node, out)
         return node
 
     def _save_inputs(self, node: Node, inputs: Sequence[Any], keep_inputs: Sequence[str]) -> list[Any]:
@@ -225,14 +221,17 @@ class Primitive:
         found = self.vjp(g, y, *node.saved, **node.params) if node.params else self.vjp(g, y, *node.saved)
         if len(node.edges) == 1:
             (r,) = found
-            return (r() if r.__class__ is FUNCTION else r,)
-        results = []
-        for r, use in zip(found, useful or node.edges):  # noqa: B905  hot
-            if use is None or use is False:
-                r = None
-            elif r.__class__ is FUNCTION:
-                r = r()
-            results.append(r)
+            results = [r() if r.__class__ is FUNCTION else r]
+        else:
+            results = []
+            for r, use in zip(found, useful or node.edges):  # noqa: B905  hot
+                if use is None or use is False:
+                    r = None
+                elif r.__class__ is FUNCTION:
+                    r = r()
+                results.append(r)
+        if node.shapes is not None:  # undo broadcasting
+            return [r if r is None else summed_to(r, s) for r, s in zip(results, node.shapes, strict=True)]
         return results
 
     # ------------------------------------------------------------------------------------ batching
@@ -241,14 +240,15 @@ class Primitive:
 
         The general rule runs the batch one by one; kinds that can do better override it.
         """
-        rows = []
-        for i in range(size):
-            rows.append(self(*(x.select(0, i) if b else x for x, b in zip(inputs, batched, strict=True)), **params))
-        from .join import stack
+        from .batching import no_rows, stacked
 
+        pairs = list(zip(inputs, batched, strict=True))
+        if not size:
+            return no_rows(self, pairs, params)
+        rows = [self(*(x.select(0, i) if b else x for x, b in pairs), **params) for i in range(size)]
         if isinstance(rows[0], tuple):
-            return tuple(stack(column) for column in zip(*rows, strict=True))
-        return stack(rows)
+            return tuple(stacked(column) for column in zip(*rows, strict=True))
+        return stacked(rows)
 
 
 FUNCTION = type(lambda: None)
@@ -425,9 +425,9 @@ class Elementwise(Primitive, abstract=True):
 
         return fast
 
-    def _binary(self) -> Callable:
+    def _binary(self, slow: Callable | None = None) -> Callable:
         """The shortest way for two float tensors of one type, or a float tensor and a number."""
-        ufunc, slow, note = self.reference, self.__call__, self.note
+        ufunc, slow, note = self.reference, slow or self.__call__, self.note
         if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float", "bool") or not self.takes(FLOAT):
             return slow
         differentiable = self.differentiable
@@ -468,6 +468,17 @@ class Elementwise(Primitive, abstract=True):
 
         return fast
 
+    def operator(self) -> Callable:
+        """Python's operator: like the function, but leaves operands it does not know to their own class."""
+        call = self.__call__
+
+        def slow(x: Any, y: Any) -> Any:
+            if is_operand(y) and is_operand(x):
+                return call(as_operand(x), as_operand(y))
+            return NotImplemented
+
+        return self._binary(slow)
+
     def note(self, out: Tensor, inputs: tuple[Any, ...], needs: tuple[bool, ...]) -> None:
         """`record` for the short ways: the inputs are plain, at least one of them needs a gradient."""
         node = new(Node)
@@ -496,8 +507,8 @@ class Elementwise(Primitive, abstract=True):
             out._counter = node.output_counter = [0]
         elif keep_output is LOOK:
             node.output = Meta(out)
-        if switches.anomaly:
-            node.trace = tape.forward_trace()
+        if switches.watching:
+            tape.watch(node, out)
         out.node, out._needs_grad = node, True
 
     def into(self, function: Callable, name: str) -> Callable:
@@ -571,18 +582,13 @@ class Elementwise(Primitive, abstract=True):
                 break
         return node
 
-    def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> list[Any]:
-        results = Primitive.pull(self, node, g, useful)
-        if node.shapes is None:
-            return results
-        return [
-            r if r is None or shape is None or not isinstance(r, Tensor) else summed_to(r, shape)
-            for r, shape in zip(results, node.shapes, strict=True)
-        ]
-
     def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Tensor:
         """Line up the ranks behind the batch dimension, then compute as usual."""
+        from .batching import promoted_as_single
+
         rank = max(x.ndim - b for x, b in zip(inputs, batched, strict=True) if isinstance(x, Tensor))
+        if len(inputs) > 1 and any(b and x.ndim == 1 for x, b in zip(inputs, batched, strict=True)):
+            inputs = promoted_as_single(inputs, batched)
         return self(*(_raise_rank(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
 
 
@@ -658,6 +664,8 @@ class View(Primitive, abstract=True):
         array = self.reference(x.array, **params)
         if array.__class__ is tuple:
             outs = tuple(self._window(x, a) for a in array)
+            for out in outs:
+                out._origin = "several"
             return self.record_many(outs, inputs, params)
         out = self._window(x, array)
         return self.record(out, inputs, params)
@@ -666,6 +674,10 @@ class View(Primitive, abstract=True):
         out = new(Tensor)
         out.array = array
         link_view(out, x)
+        if not mode.grad:
+            out._origin = "no_grad"
+        elif x._origin is not None:
+            out._origin = x._origin
         if x._inference:
             out._inference = True
         return out
@@ -748,6 +760,15 @@ def python_int(value: Any, name: str) -> int:
         return value.__index__()
     except AttributeError:
         raise TypeError(f"{name}: expected an integer, got {type(value).__name__} {value!r}") from None
+
+
+def is_operand(value: Any) -> bool:
+    """Whether an operator takes it: tensors, numbers, NumPy arrays."""
+    return isinstance(value, (Tensor, bool, int, float, complex, np.generic, ndarray))
+
+
+def as_operand(value: Any) -> Any:
+    return wrap(value) if isinstance(value, ndarray) else value
 
 
 def is_number(value: Any) -> bool:

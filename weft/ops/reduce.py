@@ -19,7 +19,7 @@ from ..autograd.tape import mode
 from ..dtype import BOOL, COMPLEX, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims
-from .elementwise import conj
+from .elementwise import conj, where
 from .primitive import F32, F64, LOW_NUMPY, Opaque, Reduction, operation, register_module, summed_to, write_out
 from .view import EXPAND, sizes_from
 
@@ -28,8 +28,13 @@ from .view import EXPAND, sizes_from
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "a": "input", "x": "input"}
 
 
-def axis_operation(name: str | None = None, *, names: dict[str, str] = _NUMPY_NAMES, **options: Any) -> Callable:
-    """`operation` for functions with `dim`: takes `out=` and, as PyTorch does, NumPy's `axis=` and `keepdims=`."""
+def axis_operation(
+    name: str | None = None, *, names: dict[str, str] = _NUMPY_NAMES, exact_out: bool = False, **options: Any
+) -> Callable:
+    """`operation` for functions with `dim`: takes `out=` and, as PyTorch does, NumPy's `axis=` and `keepdims=`.
+
+    `exact_out`: the tensors given as `out=` must have the type of the results and memory of their own.
+    """
 
     def enter(body: Callable) -> Callable:
         title = name or body.__name__
@@ -42,11 +47,23 @@ def axis_operation(name: str | None = None, *, names: dict[str, str] = _NUMPY_NA
             for other in kwargs.keys() & names.keys():
                 kwargs[names[other]] = kwargs.pop(other)
             result = body(*args, **kwargs)
-            return result if out is None else write_out(out, result, title)
+            if out is None:
+                return result
+            if exact_out:
+                _check_exact_out(out, result, args, title)
+            return write_out(out, result, title)
 
         return operation(name, **options)(public)
 
     return enter
+
+
+def _check_exact_out(outs: Any, results: Any, args: tuple[Any, ...], name: str) -> None:
+    for out, result in zip(outs, results, strict=True):
+        if out.dtype is not result.dtype:
+            raise DtypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
+        if builtins.any(isinstance(x, Tensor) and np.may_share_memory(x.array, out.array) for x in args):
+            raise ShapeError(f"{name}: unsupported operation: the input and an out= tensor share memory; .clone() one")
 
 
 def all_or(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
@@ -106,7 +123,7 @@ def _add_reduce(x: np.ndarray, dim: Any, keepdim: bool) -> Any:
     if x.ndim > 1 and x.dtype is F32 and dim is not None and len(dim) == 1 and x.shape[dim[0]] > 4 * _BLOCK:
         if dim[0] != x.ndim - 1:
             x = np.add.reduceat(x, np.arange(0, x.shape[dim[0]], _BLOCK), axis=dim[0])
-    return np.add.reduce(x, axis=dim, keepdims=keepdim)
+    return np.add.reduce(x, axis=dim, dtype=x.dtype, keepdims=keepdim)
 
 
 class Sum(Reduction):
@@ -142,7 +159,7 @@ class Prod(Reduction):
     """∏ x over one dimension. ∂y/∂xᵢ is the product of all others: those before times those after."""
 
     def reference(self, x, *, dim, keepdim):
-        return np.multiply.reduce(x, axis=dim, keepdims=keepdim)
+        return np.multiply.reduce(x, axis=dim, dtype=x.dtype, keepdims=keepdim)
 
     def vjp(self, g, y, x, *, dim, keepdim):
         from .scan import exclusive_product
@@ -210,7 +227,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Σ input with NaN counted as 0."""
     refuse(input.is_complex(), "nansum", input.dtype, "sum real and imaginary parts separately")
-    known = input.masked_fill(input.isnan(), 0) if input.is_floating_point() else input
+    known = where(input.isnan(), 0, input) if input.is_floating_point() else input
     return sum(known, dim, keepdim, dtype=dtype)
 
 
@@ -219,10 +236,10 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
     """The mean of the elements that are not NaN."""
     if input.dtype.category < FLOAT:
         raise DtypeError(
-            f"nanmean: expected input to have floating point or complex dtype but got {input.dtype}; use mean(dtype=...)"
+            f"nanmean: expected input to have floating point or complex dtype but got {input.dtype}; use mean(dtype=)"
         )
     known = ~input.isnan()
-    total = sum(input.masked_fill(~known, 0), dim, keepdim, dtype=dtype)
+    total = sum(where(known, input, 0), dim, keepdim, dtype=dtype)
     return total / sum(known, dim, keepdim)
 
 
@@ -245,7 +262,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     extra = self.ndim - len(shape)
     if extra < 0 or builtins.any(s not in (1, have) for s, have in zip(shape, self.shape[extra:], strict=True)):
         raise ShapeError(
-            f"sum_to_size: size {list(shape)} is not expandable to size {list(self.shape)}; each size must be 1 or equal"
+            f"sum_to_size: size {list(shape)} is not expandable to size {list(self.shape)}; each must be 1 or equal"
         )
     return summed_to(self, shape)
 
@@ -278,7 +295,7 @@ class Amin(Selected):
         return np.minimum.reduce(x, axis=dim, keepdims=keepdim)
 
 
-class ArgMax(Along):
+class Argmax(Along):
     """The place of the (first) largest element; a NaN counts as the largest."""
 
     differentiable, low_precision = False, True
@@ -287,7 +304,7 @@ class ArgMax(Along):
         return np.argmax(wide_enough(x), axis=dim, keepdims=keepdim)
 
 
-class ArgMin(Along):
+class Argmin(Along):
     """The place of the (first) smallest element; a NaN counts as the smallest."""
 
     differentiable, low_precision = False, True
@@ -296,7 +313,7 @@ class ArgMin(Along):
         return np.argmin(wide_enough(x), axis=dim, keepdims=keepdim)
 
 
-AMAX, AMIN, ARGMAX, ARGMIN = Amax(), Amin(), ArgMax(), ArgMin()
+AMAX, AMIN, ARGMAX, ARGMIN = Amax(), Amin(), Argmax(), Argmin()
 
 
 def _extreme(primitive: Reduction, x: Tensor, dim: Any, keepdim: bool, name: str) -> Tensor:
@@ -321,7 +338,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 Aminmax = namedtuple("aminmax", ("min", "max"))
 
 
-@axis_operation()
+@axis_operation(exact_out=True)
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Aminmax:
     """(min, max) over one dimension or all."""
     return Aminmax(
@@ -335,7 +352,8 @@ def _place(primitive: Along, x: Tensor, dim: int | None, keepdim: bool, name: st
     if dim is None:
         if x.numel() == 0:
             raise IndexRangeError(
-                f"{name}: Expected reduction dim to be specified for input.numel() == 0, the input has shape {tuple(x.shape)}"
+                f"{name}: Expected reduction dim to be specified for input.numel() == 0, the input has shape "
+                f"{tuple(x.shape)}"
             )
         place = primitive(x.reshape(-1), dim=0, keepdim=False)
         return place.reshape((1,) * x.ndim) if keepdim else place
@@ -376,6 +394,8 @@ Max, Min = namedtuple("max", ("values", "indices")), namedtuple("min", ("values"
 
 def _max_or_min(input: Tensor, dim: Any, keepdim: bool, other: Any, name: str) -> Any:
     """The three meanings of `max` and `min`: of all elements, along a dimension, of two tensors."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     if isinstance(dim, Tensor):
         other = dim
     if other is not None:
@@ -402,7 +422,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
 # ------------------------------------------------------------------------------------ truth values
 
 
-class All(Reduction):
+class AllTrue(Reduction):
     """Whether every element over `dim` is non-zero."""
 
     differentiable, accumulate = False, False
@@ -412,7 +432,7 @@ class All(Reduction):
         return found.astype(np.uint8) if x.dtype == np.uint8 else found
 
 
-class Any_(Reduction):  # noqa: N801  `Any` is typing's
+class AnyTrue(Reduction):
     """Whether some element over `dim` is non-zero."""
 
     differentiable, accumulate = False, False
@@ -422,7 +442,7 @@ class Any_(Reduction):  # noqa: N801  `Any` is typing's
         return found.astype(np.uint8) if x.dtype == np.uint8 else found
 
 
-ALL, ANY = All(), Any_()
+ALL, ANY = AllTrue(), AnyTrue()
 
 
 @axis_operation(differentiable=False, kind="Reduction", primitive=ALL)
@@ -446,13 +466,13 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 # ----------------------------------------------------------------------- exponentials and their sums
 
 
-class LogSumExp(Reduction):
+class Logsumexp(Reduction):
     """log Σ exp x over `dim`, shifted by the maximum so that nothing overflows."""
 
     def reference(self, x, *, dim, keepdim):
         real = x.real if x.dtype.kind == "c" else x
         top = np.maximum.reduce(real, axis=dim, keepdims=True, initial=-np.inf)
-        top[~np.isfinite(top)] = 0
+        top = np.where(np.isfinite(top), top, real.dtype.type(0))
         total = np.add.reduce(np.exp(x - top), axis=dim, keepdims=True)
         y = np.log(total) + top
         return y if keepdim else y.reshape(tuple(s for d, s in enumerate(x.shape) if d not in dim))
@@ -485,7 +505,7 @@ class LogSoftmax(Along):
         return (g - y.exp() * SUM(g, dim=(dim,), keepdim=True),)
 
 
-LOGSUMEXP, SOFTMAX, LOG_SOFTMAX = LogSumExp(), Softmax(), LogSoftmax()
+LOGSUMEXP, SOFTMAX, LOG_SOFTMAX = Logsumexp(), Softmax(), LogSoftmax()
 register_module(__name__)
 
 

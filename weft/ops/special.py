@@ -30,6 +30,12 @@ class Special(Elementwise, abstract=True):
 
     result, categories = "float", REAL
 
+    def compute_dtype(self, inputs):
+        if not any(isinstance(x, Tensor) for x in inputs):
+            found = ", ".join(type(x).__name__ for x in inputs)
+            raise TypeError(f"{self.name}: at least one argument must be a Tensor, got {found}; use weft.tensor(...)")
+        return super().compute_dtype(inputs)
+
 
 class SpecialOnly(Special, abstract=True):
     """A function that lives in `weft.special` and has no method."""
@@ -149,7 +155,7 @@ class Polygamma(Special):
 class Igamma(Special):
     """P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt, the lower incomplete gamma function, regularised."""
 
-    reference, categories, domain = sp.gammainc, (FLOAT, FLOAT), (0.3, 4.0)
+    reference, result, categories, domain = sp.gammainc, "same", (FLOAT, FLOAT), (0.3, 4.0)
 
     def vjp(self, g, y, a, x):
         return lambda: no_slope("igamma", "input"), lambda: g * _gamma_density(a, x)
@@ -158,7 +164,7 @@ class Igamma(Special):
 class Igammac(Special):
     """Q(a, x) = 1 − P(a, x), the upper incomplete gamma function, regularised."""
 
-    reference, categories, domain = sp.gammaincc, (FLOAT, FLOAT), (0.3, 4.0)
+    reference, result, categories, domain = sp.gammaincc, "same", (FLOAT, FLOAT), (0.3, 4.0)
 
     def vjp(self, g, y, a, x):
         return lambda: no_slope("igammac", "input"), lambda: -g * _gamma_density(a, x)
@@ -456,19 +462,21 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
     wide = x.float() if x.dtype in dtypes.LOW_PRECISION else x
     if eps is not None:
-        wide = wide.clamp(eps, 1 - eps)
-    return (wide / (1 - wide)).log().to(x.dtype)
+        wide = where(wide < eps, eps, where(wide > 1 - eps, 1 - eps, wide))
+    return (wide.log() - (-wide).log1p()).to(x.dtype)
 
 
-@operation(method=False, out=True)
-def polar(abs: Tensor, angle: Tensor) -> Tensor:
+@operation(method=False)
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs · (cos angle + i sin angle), a complex tensor from polar coordinates."""
+    if not (isinstance(abs, Tensor) and isinstance(angle, Tensor)):
+        raise TypeError(f"polar: expected two tensors, got {type(abs).__name__} and {type(angle).__name__}")
     if abs.dtype is not angle.dtype or abs.dtype not in (dtypes.float32, dtypes.float64):
         raise DtypeError(
             f"polar: expected both inputs to be float32 or both float64, got {abs.dtype} and {angle.dtype}; convert "
             "them with .to(...)"
         )
-    return complex_from(abs * angle.cos(), abs * angle.sin())
+    return complex_from(abs * angle.cos(), abs * angle.sin(), out=out)
 
 
 @operation("special.softmax", method=False)

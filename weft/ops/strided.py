@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import AutogradError, ShapeError
 from ..storage import owner_of
 from ..tensor import Tensor, new
-from .primitive import Opaque, View, in_place_geometry, operation, python_int, register_module
-from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL
+from .primitive import Opaque, View, operation, python_int, register_module
+from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL, change_geometry
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 as_window = np.lib.stride_tricks.as_strided
@@ -169,7 +169,9 @@ def _known(array: np.ndarray, like: Tensor | None = None) -> Tensor:
 
 def overwritten(target: Tensor, value: Tensor) -> Tensor:
     """The history of a tensor that owns its memory after `value` was written over all of it."""
-    return value if value._needs_grad else OVERWRITE.record(_known(target.array), (_known(target.array, target), value), {})
+    if value._needs_grad:
+        return value
+    return OVERWRITE.record(_known(target.array), (_known(target.array, target), value), {})
 
 
 def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
@@ -184,7 +186,8 @@ def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
         value, window = VIEW_AS_REAL(value), VIEW_AS_REAL.reference(window)
     elif view.dtype is not root.dtype:
         raise AutogradError(
-            f"in-place write through a view of type {view.dtype} on memory of type {root.dtype} cannot be differentiated"
+            f"in-place write through a view of type {view.dtype} on memory of type {root.dtype} cannot be "
+            "differentiated; write through a view of the same type"
         )
     return STRIDED_REPLACE.record(_known(root.array), (before, value), _window_of(root.array, window))
 
@@ -233,30 +236,26 @@ def _offset_of(root: Tensor) -> int:
     return (np.lib.array_utils.byte_bounds(root.array)[0] - np.lib.array_utils.byte_bounds(owner)[0]) // root.itemsize
 
 
-@operation()
+@operation(inplace=change_geometry("as_strided"))
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A window with given sizes, strides and offset on the memory behind `input`."""
-    if input._interpreter is not None:
-        return input._interpreter.apply(AS_STRIDED_FROM_START, (input,), dict(size=tuple(size), stride=tuple(stride), storage_offset=storage_offset))
+    if input._interpreter is not None:  # a transform has no addresses: each example counts as contiguous
+        layout = layout_of(np.empty(tuple(input.shape), np.int8))
+        return STRIDED_READ(input, layout=layout, size=tuple(size), stride=tuple(stride), offset=storage_offset or 0)
     window = _checked_window(input, size, stride, storage_offset, "as_strided")
     root = input._base if input._base is not None and input._base.dtype is input.dtype else input
     window["offset"] -= _offset_of(root)
     return AS_STRIDED(root, layout=layout_of(root.array), **window)
 
 
-Tensor.as_strided_ = in_place_geometry(as_strided, "as_strided_")
-
-
 @operation()
-def as_strided_scatter(
-    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
-) -> Tensor:
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of `input` in which the window as_strided(input, …) shows `src`."""
     window = _checked_window(input, size, stride, storage_offset, "as_strided_scatter")
     if tuple(src.shape) != window["size"]:
         raise ShapeError(
-            f"as_strided_scatter: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-            f"slice size = {list(window['size'])}"
+            f"as_strided_scatter: expected src to have a size equal to the slice of self. src size = "
+            f"{list(src.shape)}, slice size = {list(window['size'])}"
         )
     window["offset"] -= _offset_of(input)
     return STRIDED_REPLACE(input, src.to(input.dtype), layout=layout_of(input.array), **window)

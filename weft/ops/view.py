@@ -1,18 +1,20 @@
 """Views: the same memory through other sizes and strides, and the adjoints that gradients need.
 
 Few primitives carry all of PyTorch's view functions: permute, expand, view (new sizes), slice,
-diagonal, unfold, as_strided, unbind, split, and the two readings of complex numbers.
+diagonal, unfold, unbind, split, and the two readings of complex numbers (as_strided: `strided.py`).
+Here are also the functions that everything else is built from; the others are in `shape.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import dtype as dtypes
-from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..autograd.tape import mode
+from ..errors import AutogradError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims
 from .primitive import Opaque, View, operation, python_int, register_module, summed_to
 
@@ -91,7 +93,7 @@ class ViewAs(View):
 
 
 class Slice(View):
-    """Basic indexing: for each leading dimension an integer (drops it) or a (start, stop, step)."""
+    """Basic indexing: for each leading dimension an integer (drops it) or a (start, stop, step); None adds one."""
 
     def reference(self, x, *, index):
         return x[basic_key(index)]
@@ -105,7 +107,7 @@ class Slice(View):
 
 def basic_key(index: Sequence[Any]) -> tuple[Any, ...]:
     """NumPy's key for a hashable index; the ellipsis keeps NumPy from returning a copied scalar."""
-    return (*(i if isinstance(i, int) else slice(*i) for i in index), ...)
+    return (*(slice(*i) if i.__class__ is tuple else i for i in index), ...)
 
 
 class Place(Opaque):
@@ -259,7 +261,7 @@ class ViewAsComplex(View):
         return x.view(kind)[..., 0] if x.ndim > 1 else x.view(kind).reshape(())
 
     def vjp(self, g, y, x):
-        return (VIEW_AS_REAL(g.conj_physical().conj_physical()),)
+        return (VIEW_AS_REAL(g),)
 
     def batch_params(self, params, x):
         return params
@@ -277,142 +279,38 @@ class BitView(View):
         return params
 
 
-# ------------------------------------------------------- windows on memory: as_strided and rebasing
-
-
-class AsStrided(View):
-    """A window given by sizes, strides and an offset on the memory of x.
-
-    `layout` is the geometry of x itself (sizes, strides, offset from the lowest address), so that
-    the adjoint can lay a gradient out as x lies.
-    """
-
-    def reference(self, x, *, layout, size, stride, offset):
-        lowest = x[(*(-1 if s < 0 else 0 for s in x.strides), ...)] if x.size else x
-        line = np.lib.stride_tricks.as_strided(lowest, (offset + 1,), (x.itemsize,))
-        strides = tuple(s * x.itemsize for s in stride)
-        return np.lib.stride_tricks.as_strided(line[offset:], size, strides, writeable=x.flags.writeable)
-
-    def vjp(self, g, y, x, *, layout, size, stride, offset):
-        return (STRIDED_WRITE(g, layout=layout, size=size, stride=stride, offset=offset),)
-
-
-def layout_of(x: np.ndarray) -> tuple[Any, ...]:
-    """Sizes, strides in elements, and offset of the first element from the lowest address."""
-    low, _ = np.lib.array_utils.byte_bounds(x)
-    offset = (x.__array_interface__["data"][0] - low) // x.itemsize if x.size else 0
-    return x.shape, tuple(s // x.itemsize for s in x.strides), offset
-
-
-def _laid_out(layout: tuple[Any, ...], kind: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """A zeroed line of memory and the view of it with the given layout."""
-    shape, strides, offset = layout
-    reach = [s * (n - 1) for s, n in zip(strides, shape, strict=True)]
-    span = offset + sum(r for r in reach if r > 0) + 1
-    line = np.zeros(span, kind)
-    return line, np.lib.stride_tricks.as_strided(line[offset:], shape, tuple(s * kind.itemsize for s in strides))
-
-
-def _window(line: np.ndarray, size: Any, stride: Any, offset: int) -> np.ndarray:
-    return np.lib.stride_tricks.as_strided(line[offset:], size, tuple(s * line.itemsize for s in stride))
-
-
-class StridedRead(Opaque):
-    """What the window shows when x lies in memory as `layout` says."""
-
-    low_precision = True
-
-    def reference(self, x, *, layout, size, stride, offset):
-        line, whole = _laid_out(layout, x.dtype)
-        whole[...] = x
-        return _window(line, size, stride, offset).copy()
-
-    def vjp(self, g, y, x, *, layout, size, stride, offset):
-        return (STRIDED_WRITE(g, layout=layout, size=size, stride=stride, offset=offset),)
-
-
-class StridedWrite(Opaque):
-    """The window added into zeros that lie as `layout` says: the adjoint of StridedRead."""
-
-    low_precision = True
-
-    def reference(self, x, *, layout, size, stride, offset):
-        line, whole = _laid_out(layout, x.dtype)
-        places = _window(np.arange(line.size), size, stride, offset)
-        np.add.at(line, places.ravel(), x.ravel())
-        return whole.copy()
-
-    def vjp(self, g, y, x, *, layout, size, stride, offset):
-        return (STRIDED_READ(g, layout=layout, size=size, stride=stride, offset=offset),)
-
-
-class StridedReplace(Opaque):
-    """x with a window of its memory replaced by `value`: what an in-place write through a view does."""
-
-    low_precision = True
-
-    def reference(self, x, value, *, layout, size, stride, offset):
-        line, whole = _laid_out(layout, x.dtype)
-        whole[...] = x
-        _window(line, size, stride, offset)[...] = value
-        return whole.copy()
-
-    def vjp(self, g, y, x, value, *, layout, size, stride, offset):
-        window = dict(layout=layout, size=size, stride=stride, offset=offset)
-        return (
-            lambda: STRIDED_REPLACE(g, STRIDED_READ(g, **window) * 0, **window),
-            lambda: STRIDED_READ(g, **window),
-        )
-
-
 ALIAS, PERMUTE, EXPAND, VIEW, SLICE, PLACE = Alias(), Permute(), Expand(), ViewAs(), Slice(), Place()
 DIAGONAL, PLACE_DIAGONAL, UNFOLD, FOLD_LINE = Diagonal(), PlaceDiagonal(), Unfold(), FoldLine()
 UNBIND, SPLIT, VIEW_AS_REAL, VIEW_AS_COMPLEX, BIT_VIEW = Unbind(), Split(), ViewAsReal(), ViewAsComplex(), BitView()
-AS_STRIDED, STRIDED_READ, STRIDED_WRITE, STRIDED_REPLACE = AsStrided(), StridedRead(), StridedWrite(), StridedReplace()
 register_module(__name__)
 
 
-def _window_of(root: Tensor, view: Tensor) -> dict[str, Any]:
-    """The geometry of `view` on the memory of `root`."""
-    low, _ = np.lib.array_utils.byte_bounds(root.array)
-    offset = (view.array.__array_interface__["data"][0] - low) // root.array.itemsize if view.array.size else 0
-    return dict(layout=layout_of(root.array), size=tuple(view.shape), stride=view.stride(), offset=offset)
-
-
-def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
-    """The history of `root` after `value` was written through `view` (the memory is already written)."""
-    if root.dtype is not view.dtype:
-        value, view = _as_root_type(root, view, value)
-    before, after = new(Tensor), new(Tensor)
-    before.array = after.array = root.array
-    before.node, before._needs_grad = root.node, root._needs_grad
-    return STRIDED_REPLACE.record(after, (before, value), _window_of(root, view))
-
-
-def _as_root_type(root: Tensor, view: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """A write through a complex view of real memory (or the other way), told in the type of the root."""
-    if root.is_complex() and not view.is_complex():
-        raise DtypeError(
-            "in-place write through the real view of a complex tensor cannot be differentiated; build the complex "
-            "tensor with weft.complex(real, imag) instead"
-        )
-    real = new(Tensor)
-    real.array = np.lib.stride_tricks.as_strided(
-        view.array.real, (*view.shape, 2), (*view.array.strides, view.array.itemsize // 2)
-    )
-    return VIEW_AS_REAL(value), real
-
-
-def view_of_root(root: Tensor, view: Tensor) -> Tensor:
-    """The history of `view` after the memory of `root` was written to."""
-    after = new(Tensor)
-    after.array = view.array
-    if root.dtype is not view.dtype:
-        return after
-    return AS_STRIDED.record(after, (root,), _window_of(root, view))
-
-
 # --------------------------------------------------------------------------------- public functions
+
+
+def change_geometry(function: str) -> Callable:
+    """The in-place method that gives a tensor the sizes and strides of `function(self, …)` on its own memory."""
+    name = function + "_"
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        owner = self if self._base is None else self._base
+        if mode.grad and owner._is_grad_leaf():
+            raise AutogradError(
+                f"{name}: a leaf tensor that requires grad is being used in an in-place operation; use "
+                f"`{function}`, or wrap the change in `with weft.no_grad():`"
+            )
+        if self._interpreter is not None:
+            return self._interpreter.write(self, getattr(self, function)(*args, **kwargs), name)
+        before = new(Tensor)
+        before.array, before.node, before._needs_grad = self.array, self.node, self._needs_grad
+        after = getattr(before, function)(*args, **kwargs)
+        self.array, self.node, self._needs_grad = after.array, after.node, after._needs_grad or self._needs_grad
+        self._bump()
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place version of `{function}`: the same memory in other sizes and strides."
+    return method
 
 
 def sizes_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
@@ -489,7 +387,7 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
     return PERMUTE(input, dims=order)
 
 
-@operation(aliases=("swapaxes", "swapdims"), inplace=False)
+@operation(aliases=("swapaxes", "swapdims"), inplace=change_geometry("transpose"))
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged, as a view."""
     a, b = wrap_dim(dim0, input.ndim, "transpose"), wrap_dim(dim1, input.ndim, "transpose")
@@ -500,7 +398,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return PERMUTE(input, dims=tuple(order))
 
 
-@operation()
+@operation(inplace=change_geometry("t"))
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; 0-d and 1-d tensors as they are."""
     if input.ndim > 2:
@@ -522,11 +420,13 @@ def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     for position, size in enumerate(wanted):
         old = self.shape[position - extra] if position >= extra else None
         if size == -1 and old is None:
-            raise ShapeError(f"expand: the expanded size (-1) isn't allowed in a leading, non-existing dimension {position}")
+            raise ShapeError(
+                f"expand: the expanded size (-1) isn't allowed in a leading, non-existing dimension {position}"
+            )
         if old is not None and size not in (-1, old) and old != 1:
             raise ShapeError(
-                f"expand: the expanded size of the tensor ({size}) must match the existing size ({old}) at non-singleton "
-                f"dimension {position}. Target sizes: {list(wanted)}. Tensor sizes: {list(self.shape)}"
+                f"expand: the expanded size of the tensor ({size}) must match the existing size ({old}) at "
+                f"non-singleton dimension {position}. Target sizes: {list(wanted)}. Tensor sizes: {list(self.shape)}"
             )
         if size < -1:
             raise ShapeError(f"expand: sizes must be non-negative (or -1 to keep one), got {list(wanted)}")
@@ -534,14 +434,14 @@ def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     return EXPAND(self, shape=tuple(shape))
 
 
-@operation()
+@operation(inplace=change_geometry("unsqueeze"))
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A new dimension of size 1 at position `dim`."""
     at = wrap_dim(dim, input.ndim + 1, "unsqueeze")
     return VIEW(input, shape=(*input.shape[:at], 1, *input.shape[at:]))
 
 
-@operation()
+@operation(inplace=change_geometry("squeeze"))
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without the dimensions of size 1 (or only those given)."""
     dims = wrap_dims(dim, input.ndim, "squeeze")
@@ -574,7 +474,9 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if length < 0:
         raise ShapeError(f"narrow: length must be non-negative, got {length}")
     if not -size <= start <= size:
-        raise IndexRangeError(f"narrow: start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+        raise IndexRangeError(
+            f"narrow: start out of range (expected to be in range of [{-size}, {size}], but got {start})"
+        )
     start = start + size if start < 0 else start
     if start + length > size:
         raise ShapeError(f"narrow: start ({start}) + length ({length}) exceeds dimension size ({size})")
@@ -587,26 +489,3 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise ShapeError("unbind: dimension specified as 0 but tensor has no dimensions")
     return UNBIND(input, dim=wrap_dim(dim, input.ndim, "unbind"))
-
-
-@operation()
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A window with given sizes, strides and offset on the memory behind `input`."""
-    size, stride = tuple(size), tuple(stride)
-    if len(size) != len(stride):
-        raise ShapeError(f"as_strided: mismatch in length of strides {stride} and shape {size}")
-    if any(s < 0 for s in stride) or any(s < 0 for s in size):
-        raise ShapeError(f"as_strided: sizes and strides must be non-negative, got {size} and {stride}")
-    root = input._base if input._base is not None else input
-    offset = input.storage_offset() if storage_offset is None else storage_offset
-    low, high = np.lib.array_utils.byte_bounds(root.array)
-    available = (high - low) // root.array.itemsize if root.array.size else 0
-    last = offset + sum(s * (n - 1) for s, n in zip(stride, size, strict=True)) + 1 if 0 not in size else 0
-    if last > available or offset < 0:
-        raise ShapeError(
-            f"as_strided: size {list(size)}, strides {list(stride)} and offset {offset} reach element {last}, out of "
-            f"bounds for storage of {available} elements"
-        )
-    return AS_STRIDED(root, layout=layout_of(root.array), size=size, stride=stride, offset=offset)
-
-

@@ -1,7 +1,7 @@
-"""Sliding windows over the last dimensions: the views, sums and products that convolution and pooling are made of.
+"""Sliding windows over the last dimensions: what convolution, pooling and resampling are made of.
 
-Convolution is one trilinear form, T(x, w, y) = Σ x[n, i, o·stride + k·dilation − padding] · w[c, i, k] · y[n, c, o].
-Fixing two of its three arguments gives three primitives that are each other's gradients: `Convolve` (y of
+Convolution is one trilinear form, T(x, w, y) = Σ x[n, i, o·stride + k·dilation − padding] · w[c, i, k] ·
+y[n, c, o]. Fixing two of its three arguments gives three primitives that are each other's gradients: `Convolve` (y of
 x, w), `ConvolveTransposed` (x of y, w) and `ConvolveKernel` (w of x, y). They read windows as strided
 views, a few samples at a time, and leave the arithmetic to one matrix product, so that neither forward nor
 gradients ever hold the k-fold copy of a whole batch.
@@ -52,8 +52,7 @@ def add_windows(out: np.ndarray, windows: np.ndarray, size: Sizes, stride: Sizes
         return
     for offset in itertools.product(*(range(k) for k in size)):
         place = tuple(
-            slice(k * d, k * d + (o - 1) * s + 1, s)
-            for k, d, o, s in zip(offset, dilation, count, stride, strict=True)
+            slice(k * d, k * d + (o - 1) * s + 1, s) for k, d, o, s in zip(offset, dilation, count, stride, strict=True)
         )
         out[(..., *place)] += windows[(..., *offset, *(slice(None),) * len(size))]
 
@@ -139,8 +138,7 @@ class Convolution(Window, abstract=True):
         carriers = {role for role, b in zip(self.inputs, batched, strict=True) if b} | {self.output}
         where = MERGED["".join(sorted(carriers))]
         merged = [
-            _merge(t, *where[r], groups) if b else t
-            for t, r, b in zip(inputs, self.inputs, batched, strict=True)
+            _merge(t, *where[r], groups) if b else t for t, r, b in zip(inputs, self.inputs, batched, strict=True)
         ]
         if len(carriers) == 3:
             params = {**params, "groups": groups * size}
@@ -262,7 +260,7 @@ def _transposed_of_many(weights: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 class ConvolveKernel(Convolution):
-    """w[c, i, k] = Σ_{n,o} x[n, i, o·stride + k·dilation − padding] · y[n, c, o]: the adjoint of Convolve in w.
+    """w[c, i, k] = Σ_{n,o} x[n, i, o·stride + k·dilation − padding] · y[n, c, o]: the adjoint in w.
 
     x: (N, groups·I, *lengths), y: (N, groups·C, *counts) → w: (groups·C, I, *size)
     """
@@ -311,30 +309,76 @@ class LargestInWindow(Window):
         lengths = x.shape[x.ndim - len(size) :]
         geometry = tuple(zip(lengths, size, stride, padding, dilation, counts, strict=True))
         reach = ((o - 1) * s + (k - 1) * d + 1 - p - n for n, k, s, p, d, o in geometry)
-        lowest = -np.inf if x.dtype.kind in "fV" else np.iinfo(x.dtype).min
-        whole = padded(x, padding, tuple(max(0, r) for r in reach), lowest)
+        whole = padded(x, padding, tuple(max(0, r) for r in reach), _lowest(x.dtype))
         windows = strided_windows(whole, size, counts, stride, dilation)
-        best = np.full((*x.shape[: x.ndim - len(size)], *counts), lowest, x.dtype)
-        index = np.empty(best.shape, np.int64)
-        index[...] = _positions([_starts(*each) for each in geometry], lengths)
-        may_be_nan = x.dtype.kind in "fV" and bool(np.isnan(x).any())
+        first = _positions([_starts(s, p, d, o) for _, _, s, p, d, o in geometry], lengths)
+        race = Race(x, (*x.shape[: x.ndim - len(size)], *counts), first)
         for offset in itertools.product(*(range(k) for k in size)):
-            value = windows[(..., *offset, *(slice(None),) * len(size))]
-            better = value > best
-            if may_be_nan:
-                better |= np.isnan(value)
-            np.copyto(best, value, where=better)
-            along = [
-                np.arange(o) * s + k * d - p for (_, _, s, p, d, o), k in zip(geometry, offset, strict=True)
-            ]
-            np.copyto(index, _positions(along, lengths), where=better)
-        return index
+            at = ((s, p, k * d, o) for (_, _, s, p, d, o), k in zip(geometry, offset, strict=True))
+            places = _positions([np.arange(o) * s + shift - p for s, p, shift, o in at], lengths)
+            race.enter(windows[(..., *offset, *(slice(None),) * len(size))], places)
+        return race.index
 
     def batch(self, inputs, batched, size, params):
         return LARGEST_IN_WINDOW(inputs[0], **params)
 
 
-def _starts(length: int, size: int, stride: int, padding: int, dilation: int, count: int) -> np.ndarray:
+class LargestInRange(Window):
+    """`LargestInWindow` for windows of unequal sizes: `ranges` has for each dimension its (start, stop) pairs."""
+
+    differentiable = False
+
+    def compute(self, *arrays, **params):
+        return self.reference(*arrays, **params)
+
+    def reference(self, x, *, ranges):
+        n = len(ranges)
+        kept, lengths = x.ndim - n, x.shape[x.ndim - n :]
+        index = np.broadcast_to(np.arange(math.prod(lengths)).reshape(lengths), x.shape)
+        for dim in reversed(range(kept, x.ndim)):  # the first along rows, then the first of the rows
+            x, index = _largest_along(x, index, dim, np.array(ranges[dim - kept]).reshape(-1, 2))
+        return index
+
+    def batch(self, inputs, batched, size, params):
+        return LARGEST_IN_RANGE(inputs[0], **params)
+
+
+class Race:
+    """The largest values seen so far and where they were, compared with one candidate after the other."""
+
+    def __init__(self, x: np.ndarray, shape: Sizes, first: np.ndarray) -> None:
+        self.value = np.full(shape, _lowest(x.dtype), x.dtype)
+        self.index = np.array(np.broadcast_to(first, shape))
+        self.may_be_nan = x.dtype.kind in "fV" and bool(np.isnan(x).any())
+
+    def enter(self, value: np.ndarray, place: np.ndarray, valid: Any = True) -> None:
+        """Take over `value` and `place` where the value is larger, or NaN."""
+        better = value > self.value
+        if self.may_be_nan:
+            better |= np.isnan(value)
+        if valid is not True:
+            better &= valid
+        np.copyto(self.value, value, where=better)
+        np.copyto(self.index, place, where=better)
+
+
+def _largest_along(x: np.ndarray, index: np.ndarray, dim: int, ranges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The largest elements of ranges along one dimension, and their entries of `index`."""
+    starts, stops = ranges.T
+    race = Race(x, (*x.shape[:dim], len(starts), *x.shape[dim + 1 :]), np.take(index, starts, dim))
+    trailing = (1,) * (x.ndim - dim - 1)
+    for offset in range(int((stops - starts).max(initial=0))):
+        at = np.minimum(starts + offset, stops - 1)
+        inside = (starts + offset < stops).reshape(-1, *trailing)
+        race.enter(np.take(x, at, dim), np.take(index, at, dim), inside)
+    return race.value, race.index
+
+
+def _lowest(kind: np.dtype) -> Any:
+    return -np.inf if kind.kind in "fV" else np.iinfo(kind).min
+
+
+def _starts(stride: int, padding: int, dilation: int, count: int) -> np.ndarray:
     """The first position of each window that is not in the padding."""
     start = np.arange(count) * stride - padding
     return np.where(start < 0, start + -(start // dilation) * dilation, start)
@@ -370,9 +414,7 @@ class Taps:
 
             outputs, taps = self.index.shape
             starts = np.arange(outputs + 1) * taps
-            whole = csr_array(
-                (self.weight.astype(kind).ravel(), self.index.ravel(), starts), (outputs, self.length)
-            )
+            whole = csr_array((self.weight.astype(kind).ravel(), self.index.ravel(), starts), (outputs, self.length))
             whole.sum_duplicates()
             whole.eliminate_zeros()  # so that a NaN next to the taps stays where it is
             found = self._matrices[kind, transposed] = whole.T.tocsr() if transposed else whole
@@ -387,8 +429,8 @@ class Resample(Window):
     def reference(self, x, *, dim, taps, transposed):
         matrix = taps.matrix(x.dtype, transposed)
         front = np.moveaxis(x, dim, 0)
-        product = matrix @ np.ascontiguousarray(front.reshape(len(front), -1))
-        return np.ascontiguousarray(np.moveaxis(product.reshape(-1, *front.shape[1:]), 0, dim))
+        product = matrix @ front.reshape(len(front), math.prod(front.shape[1:]))
+        return np.ascontiguousarray(np.moveaxis(product.reshape(len(product), *front.shape[1:]), 0, dim))
 
     def vjp(self, g, y, x, *, dim, taps, transposed):
         return (RESAMPLE(g, dim=dim, taps=taps, transposed=not transposed),)
@@ -397,6 +439,7 @@ class Resample(Window):
         return RESAMPLE(inputs[0], **{**params, "dim": params["dim"] + 1})
 
 
-WINDOWS, FOLD, LARGEST_IN_WINDOW, RESAMPLE = Windows(), Fold(), LargestInWindow(), Resample()
+WINDOWS, FOLD, RESAMPLE = Windows(), Fold(), Resample()
+LARGEST_IN_WINDOW, LARGEST_IN_RANGE = LargestInWindow(), LargestInRange()
 CONVOLVE, CONVOLVE_TRANSPOSED, CONVOLVE_KERNEL = Convolve(), ConvolveTransposed(), ConvolveKernel()
 register_module(__name__)

@@ -85,8 +85,8 @@ def _convolve(
     groups = _checked(name, n, x, weight, bias, groups)
     if x.shape[1] != weight.shape[1] * groups:
         raise ShapeError(
-            f"{name}: Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have "
-            f"{weight.shape[1] * groups} channels, but got {x.shape[1]} channels instead"
+            f"{name}: Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to "
+            f"have {weight.shape[1] * groups} channels, but got {x.shape[1]} channels instead"
         )
     if weight.shape[0] % groups:
         raise ShapeError(
@@ -115,11 +115,13 @@ def _checked(name: str, n: int, x: Tensor, weight: Tensor, bias: Tensor | None, 
         raise ShapeError(f"{name}: expected groups to be greater than 0, but got groups={groups}")
     if weight.ndim != n + 2:
         raise ShapeError(
-            f"{name}: expected {n + 2}D weight (out, in / groups, kernel) for {n} spatial dimensions, but got weight of "
-            f"size {list(weight.shape)}"
+            f"{name}: expected {n + 2}D weight (out, in / groups, kernel) for {n} spatial dimensions, but got weight "
+            f"of size {list(weight.shape)}"
         )
     if 0 in spatial(weight, n):
-        raise ShapeError(f"{name}: kernel size should be greater than zero, but got weight of size {list(weight.shape)}")
+        raise ShapeError(
+            f"{name}: kernel size should be greater than zero, but got weight of size {list(weight.shape)}"
+        )
     same_dtype(name, x, weight=weight, bias=bias)
     if not (x.dtype.is_floating_point or x.dtype.is_complex or x.dtype.name == "int64"):
         raise DtypeError(f'{name}: "{name}" not implemented for {x.dtype}; convert the input with .float()')
@@ -245,7 +247,9 @@ def _transposed(
     )
     lengths = tuple(f - 2 * p + e for f, p, e in zip(full, padding, extra, strict=True))
     if any(length < 1 for length in lengths):
-        raise ShapeError(f"{name}: Given input size per channel: {spatial(x, n)}. Calculated output size: {lengths} is too small")
+        raise ShapeError(
+            f"{name}: Given input size per channel: {spatial(x, n)}. Calculated output size: {lengths} is too small"
+        )
     geometry = dict(stride=stride, dilation=dilation, groups=groups)
     if all(e < s for e, s in zip(extra, stride, strict=True)):
         y = CONVOLVE_TRANSPOSED(x, weight, lengths=lengths, padding=padding, **geometry)
@@ -296,13 +300,13 @@ def fold(
     taken = total(kernel_size)
     if 0 in x.shape[1:] or x.shape[1] % taken:
         raise ShapeError(
-            f"fold: Expected size of input's dimension 1 to be divisible by the product of kernel_size {taken}, but got "
-            f"input of size {list(input.shape)}"
+            f"fold: Expected size of input's dimension 1 to be divisible by the product of kernel_size {taken}, but "
+            f"got input of size {list(input.shape)}"
         )
     if any(c < 1 for c in count) or x.shape[2] != total(count):
         raise ShapeError(
-            f"fold: Given output_size={output_size}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, "
-            f"stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"fold: Given output_size={output_size}, kernel_size={kernel_size}, dilation={dilation}, "
+            f"padding={padding}, stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
             f"{' * '.join(map(str, count))} = {total(count)}, but got {x.shape[2]}"
         )
     windows = x.reshape(x.shape[0], x.shape[1] // taken, *kernel_size, *count).permute(0, 1, 4, 5, 2, 3)

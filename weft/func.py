@@ -1,0 +1,33 @@
+"""Transforms of functions, in the names of `torch.func`: derivatives and batching that compose freely.
+
+`grad`, `value_and_grad`, `vjp`, `jvp`, `linearize`, `jacrev`, `jacfwd`, `hessian`, `hvp`, `vmap` each take a
+function of tensors and return another; every one may be applied to the result of any other.
+"""
+
+from .autograd.batched import vmap
+from .autograd.transforms import (
+    grad,
+    grad_and_value,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    value_and_grad,
+    vjp,
+)
+
+__all__ = [
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,16 @@
+"""The functions that layers are made of, in PyTorch's names; plain compositions of tensor operations."""
+
+from .activation import *  # noqa: F403
+from .attention import *  # noqa: F403
+from .conv import *  # noqa: F403
+from .ctc import *  # noqa: F403
+from .dropout import *  # noqa: F403
+from .embedding import *  # noqa: F403
+from .grid import *  # noqa: F403
+from .loss import *  # noqa: F403
+from .margin import *  # noqa: F403
+from .norm import *  # noqa: F403
+from .pool import *  # noqa: F403
+from .resample import *  # noqa: F403
+from .spatial import *  # noqa: F403
+from .unpool import *  # noqa: F403

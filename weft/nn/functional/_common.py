@@ -1,0 +1,74 @@
+"""What the functions of this package share: reductions of losses, in-place writes, float32 inside.
+
+Not part of the public interface.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ...dtype import LOW_PRECISION
+from ...errors import DtypeError
+from ...ops.primitive import update
+from ...tensor import Tensor
+
+
+def require_tensor(value: Any, name: str, argument: str = "input") -> None:
+    """Refuse anything but a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name}: argument '{argument}' must be a Tensor, not {type(value).__name__}; wrap it in weft.tensor"
+        )
+
+
+def require_float(x: Tensor, name: str, complex_too: bool = False) -> None:
+    """Refuse integer, bool and (unless allowed) complex tensors."""
+    kind = x.dtype
+    if not (kind.is_floating_point or (complex_too and kind.is_complex)):
+        raise DtypeError(
+            f'{name}: "{name}" not implemented for {kind}; convert the input first, for example with .float()'
+        )
+
+
+def pointwise(
+    name: str, input: Tensor, inplace: bool, body: Callable[[Tensor], Tensor], complex_too: bool = False
+) -> Tensor:
+    """body(input) for floating-point tensors: written into `input` if asked, float16 and bfloat16 by way of float32."""
+    require_tensor(input, name)
+    require_float(input, name, complex_too)
+    if inplace:
+        return update(input, lambda x: pointwise(name, x, False, body, complex_too), (), {}, name + "_")
+    kind = input.dtype
+    return body(input.float()).to(kind) if kind in LOW_PRECISION else body(input)
+
+
+def widened(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+    """float16 and bfloat16 tensors as float32, everything else as it is."""
+    return tuple(x.float() if x is not None and x.dtype in LOW_PRECISION else x for x in tensors)
+
+
+def any_true(condition: Tensor) -> bool:
+    """Whether a check fires; inside a transform (vmap, compile), where values are not known, it does not."""
+    return condition._interpreter is None and bool(condition.any())
+
+
+def chosen_reduction(name: str, reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
+    """The reduction asked for, by its name or by PyTorch's two old flags."""
+    if size_average is not None or reduce is not None:
+        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        warnings.warn(
+            f"{name}: size_average and reduce args will be deprecated, please use reduction='{reduction}' instead",
+            stacklevel=3,
+        )
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{name}: {reduction} is not a valid value for reduction; choose 'none', 'mean' or 'sum'")
+    return reduction
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The loss itself ('none'), its mean or its sum."""
+    if reduction == "mean":
+        return loss.mean()
+    return loss.sum() if reduction == "sum" else loss
