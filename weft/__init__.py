@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys as _sys
 import types as _types
 
-from . import autograd, errors, ops  # noqa: F401
+from . import autograd, errors, func, nn, ops, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .autograd.tape import is_grad_enabled, is_inference_mode_enabled  # noqa: F401
@@ -19,6 +19,7 @@ from .dtype import (  # noqa: F401
     promote_types,
     set_default_dtype,
 )
+from .func import vmap  # noqa: F401
 from .ops.primitive import OPERATIONS as _OPERATIONS
 from .ops.sample import Generator, default_generator  # noqa: F401
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401

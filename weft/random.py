@@ -238,7 +238,7 @@ class Generator:
         u += u.dtype.type(low)
         lowest, limit = dtype.type(low), dtype.type(high)
         u = u.astype(dtype, copy=False)
-        return np.minimum(u, max(lowest, np.nextafter(limit, lowest)), out=u)
+        return np.minimum(u, np.nextafter(limit, lowest), out=u)  # of equal bounds: itself
 
     def normal(
         self,
@@ -364,9 +364,8 @@ class Generator:
         dtype, low, high = np.dtype(dtype), operator.index(low), operator.index(high)
         _check(low < high, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
         _check_integers(low, high - 1, dtype)
-        shape, span = _shape(shape), high - low
-        w = self.bits(math.prod(shape))
-        value = w if span == 2**64 else _multiply_high(w, span)
+        shape = _shape(shape)
+        value = _multiply_high(self.bits(math.prod(shape)), high - low)
         value += np.uint64(low % 2**64)
         return (value.view(np.int64) if low < 0 else value).astype(dtype, copy=False).reshape(shape)
 
@@ -615,7 +614,7 @@ def _gamma_round(blocks: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
     z = _radius(blocks[0]) * np.cos(_angle(blocks[1]))
     y = z / np.sqrt(9 * d)
     excess = y * (3 + y * (3 + y))  # v - 1 for v = (1 + y)³
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         accepted = np.log(_open(blocks[2])) < 0.5 * z * z + d * (np.log1p(excess) - excess)  # False where v ≤ 0
         value = d * (1 + excess)
         small = np.flatnonzero(alpha < 1)
@@ -624,12 +623,30 @@ def _gamma_round(blocks: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def _poisson_round(blocks: NDArray, mean: NDArray) -> tuple[NDArray, NDArray]:
-    small = mean < INVERSION_LIMIT
-    value, accepted = np.empty(mean.shape), small.copy()
-    rate = mean[small]
-    value[small] = _invert(_unit(blocks[0, small]), np.exp(-rate), lambda k: rate / k)
-    value[~small], accepted[~small] = _poisson_transformed(blocks[:, ~small], mean[~small])
+    return _by_size(mean < INVERSION_LIMIT, _poisson_inverse, _poisson_transformed, blocks, mean)
+
+
+def _binomial_round(blocks: NDArray, n: NDArray, p: NDArray) -> tuple[NDArray, NDArray]:
+    return _by_size(n * p < INVERSION_LIMIT, _binomial_inverse, _binomial_transformed, blocks, n, p)
+
+
+def _by_size(small: NDArray, inverse: Callable, transformed: Callable, *arguments: NDArray) -> tuple[NDArray, NDArray]:
+    """`inverse`, whose values are final, where small; a round of `transformed` elsewhere."""
+    if not small.any():
+        return transformed(*arguments)
+    value, accepted = np.empty(small.shape), small.copy()
+    value[small] = inverse(*(argument[..., small] for argument in arguments))
+    value[~small], accepted[~small] = transformed(*(argument[..., ~small] for argument in arguments))
     return value, accepted
+
+
+def _poisson_inverse(blocks: NDArray, mean: NDArray) -> NDArray:
+    return _invert(_unit(blocks[0]), np.exp(-mean), lambda k: mean / k)
+
+
+def _binomial_inverse(blocks: NDArray, n: NDArray, p: NDArray) -> NDArray:
+    none, odds = np.exp(n * np.log1p(-p)), p / (1 - p)
+    return np.minimum(_invert(_unit(blocks[0]), none, lambda k: (n + 1 - k) / k * odds), n)
 
 
 def _poisson_transformed(blocks: NDArray, mean: NDArray) -> tuple[NDArray, NDArray]:
@@ -643,17 +660,6 @@ def _poisson_transformed(blocks: NDArray, mean: NDArray) -> tuple[NDArray, NDArr
     bound = -_deviance(k_rest, mean) - _stirling_remainder(k_rest)
     accepted[rest] = np.log(v[rest] * scale / _slope(a[rest], b[rest], margin[rest])) <= bound
     return k, accepted
-
-
-def _binomial_round(blocks: NDArray, n: NDArray, p: NDArray) -> tuple[NDArray, NDArray]:
-    small = n * p < INVERSION_LIMIT
-    value, accepted = np.empty(n.shape), small.copy()
-    trials, odds = n[small], p[small] / (1 - p[small])
-    none = np.exp(trials * np.log1p(-p[small]))
-    inverse = _invert(_unit(blocks[0, small]), none, lambda k: (trials + 1 - k) / k * odds)
-    value[small] = np.minimum(inverse, trials)
-    value[~small], accepted[~small] = _binomial_transformed(blocks[:, ~small], n[~small], p[~small])
-    return value, accepted
 
 
 def _binomial_transformed(blocks: NDArray, n: NDArray, p: NDArray) -> tuple[NDArray, NDArray]:
@@ -731,8 +737,8 @@ def _check_all(good: ArrayLike, values: ArrayLike, expectation: str) -> None:
 def _shape(shape: Shape) -> tuple[int, ...]:
     sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     sizes = tuple(operator.index(size) for size in sizes)
-    negative = [size for size in sizes if size < 0]
-    _check(not negative, f"Trying to create tensor with negative dimension {negative}: {list(sizes)}")
+    for size in sizes:
+        _check(size >= 0, f"Trying to create tensor with negative dimension {size}: {list(sizes)}")
     return sizes
 
 

@@ -44,6 +44,10 @@ class Storage:
 
 def owner_of(array: np.ndarray) -> np.ndarray:
     """The array at the end of the chain of NumPy views."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    while True:
+        base = array.base
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)  # as_strided puts a holder between the view and its array
+        if not isinstance(base, np.ndarray):
+            return array
+        array = base

@@ -338,8 +338,10 @@ class Tensor:
             raise AutogradError(
                 f"{name}: this tensor's memory is read-only (it came from a read-only buffer); .clone() it first"
             )
-        if self.array.size and 0 in self.array.strides and any(
-            stride == 0 and size > 1 for stride, size in zip(self.array.strides, self.array.shape, strict=True)
+        if (
+            self.array.size
+            and 0 in self.array.strides
+            and any(stride == 0 and size > 1 for stride, size in zip(self.array.strides, self.array.shape, strict=True))
         ):
             raise ShapeError(
                 f"{name}: unsupported operation: more than one element of the written-to tensor of shape "

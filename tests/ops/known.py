@@ -1,11 +1,20 @@
 """Where Weft departs from PyTorch on purpose, or where a check does not apply, each with its reason."""
 
 # (operation, layout | dtype) or (operation, dtype, layout): results differ by design.
-DEPARTURES: dict[tuple[str, ...], str] = {}
+DEPARTURES: dict[tuple[str, ...], str] = {
+    ("view_as_complex", "float16"): "there is no complex32",
+    **{
+        (f"special.bessel_{name}", "float64"): "PyTorch's is accurate to 1e-6, ours to 1e-15: tests/ops/test_special.py"
+        for name in ("j0", "j1", "y0", "y1")
+    },
+    **{
+        (name, "float64"): "PyTorch's trigamma is accurate to 1e-9, ours to 1e-15: tests/ops/test_special.py"
+        for name in ("polygamma", "special.polygamma")
+    },
+}
 
 # Operations whose rounding may differ from PyTorch's by more than a few units in the last place.
-# Bessel functions: PyTorch's are accurate to about 1e-12; ours are SciPy's, accurate to the last place.
-LOOSE: dict[str, float] = {f"special.bessel_{name}": 2e4 for name in ("j0", "j1", "y0", "y1")}
+LOOSE: dict[str, float] = {}
 
 # Public results whose strides PyTorch does not promise.
 STRIDES_NOT_PROMISED: dict[str, str] = {

@@ -1,6 +1,7 @@
 """How it is differentiated: the tape, transforms of functions, checks and drawings."""
 
 from .tape import (
+    Node,
     backward,
     detect_anomaly,
     enable_grad,
@@ -12,14 +13,41 @@ from .tape import (
     set_grad_enabled,
 )
 
+# The tape comes first: tensors and operations, which the rest needs, stand on it.
+# isort: split
+from . import function, functional, graph
+from .backprop import backprop_mlp
+from .check import GradcheckError, gradcheck, gradgradcheck
+from .checkpoint import checkpoint, checkpoint_sequential
+from .draw import draw_graph
+from .estimators import reparameterised_gradient, score_function_gradient
+from .function import Function
+from .implicit import fixed_point, straight_through
+
 __all__ = [
+    "Function",
+    "GradcheckError",
+    "Node",
+    "backprop_mlp",
     "backward",
+    "checkpoint",
+    "checkpoint_sequential",
     "detect_anomaly",
+    "draw_graph",
     "enable_grad",
+    "fixed_point",
+    "function",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
     "inference_mode",
     "is_anomaly_enabled",
     "no_grad",
+    "reparameterised_gradient",
+    "score_function_gradient",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "straight_through",
 ]

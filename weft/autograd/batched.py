@@ -1,7 +1,7 @@
 """vmap: a function of single examples becomes a function of batches.
 
 Within `vmap` a tensor that is mapped over is a `Batched`: it shows the shape of one example, while
-its `inner` tensor carries the batch at dimension 0. Every primitive called with one is sent to the
+its `content` tensor carries the batch at dimension 0. Every primitive called with one is sent to the
 `Level` of the innermost `vmap`, which takes one layer off, runs the primitive's own batching rule,
 and wraps what comes out. The tape below records on plain tensors only, so derivatives compose with
 batching without further rules.
@@ -71,16 +71,16 @@ def _sampled(name: str, sampler: str, source: Any, parameters: Sequence[Any], op
     'different' draws example by example, so the numbers are those of a Python loop; 'same' draws
     once, or from the same place of the stream for each example where a parameter varies.
     """
-    *outer, level = _state.levels
+    *others, level = _state.levels
     if level.randomness == "error":
         raise TransformError(
             f"{name}: vmap: called random operation while in randomness error mode; pass randomness='different' "
             "or 'same' to vmap, or draw outside it"
         )
     varies = any(level.owns(p) for p in (*parameters, *options.values()))
-    row = lambda value, i: one_row(value.inner, i) if level.owns(value) else value
+    row = lambda value, i: one_row(value.content, i) if level.owns(value) else value
     rows, same = [], level.randomness == "same"
-    with entered(outer):
+    with entered(others):
         start = source.get_state()
         for i in range(level.size if varies or not same else 1):
             if same:
@@ -105,9 +105,9 @@ def _of_physical(name: str, doc: str) -> property:
 
 
 class Batched(Tensor):
-    """One example's view of a batch: `inner` has the batch of level `_interpreter` at dimension 0."""
+    """One example's view of a batch: `content` has the batch of level `_interpreter` at dimension 0."""
 
-    inner: Tensor
+    content: Tensor
 
     node = _of_physical("node", "The node of the plain tensor below.")
     _needs_grad = _of_physical("_needs_grad", "Whether the plain tensor below takes part in differentiation.")
@@ -125,34 +125,34 @@ class Batched(Tensor):
 
     @property
     def shape(self) -> Size:
-        return Size(tuple(self.inner.shape)[1:])
+        return Size(tuple(self.content.shape)[1:])
 
     @property
     def ndim(self) -> int:
-        return self.inner.ndim - 1
+        return self.content.ndim - 1
 
     @property
     def dtype(self) -> Any:
-        return self.inner.dtype
+        return self.content.dtype
 
     @property
     def itemsize(self) -> int:
-        return self.inner.itemsize
+        return self.content.itemsize
 
     @property
     def nbytes(self) -> int:
-        return self.numel() * self.inner.itemsize
+        return self.numel() * self.content.itemsize
 
     @property
     def data(self) -> Tensor:
-        return self._interpreter.wrapped(self.inner.data)
+        return self._interpreter.wrapped(self.content.data)
 
     def stride(self, dim: int | None = None) -> Any:
-        strides = self.inner.stride()[1:]
+        strides = self.content.stride()[1:]
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        return self.inner.is_contiguous(memory_format)
+        return self.content.is_contiguous(memory_format)
 
     def item(self) -> Any:
         raise TransformError(
@@ -173,7 +173,7 @@ class Batched(Tensor):
 def physical(x: Tensor) -> Tensor:
     """The plain tensor under all layers of batching."""
     while x._interpreter is not None:
-        x = x.inner
+        x = x.content
     return x
 
 
@@ -182,7 +182,7 @@ def levels_of(x: Tensor) -> list[Level]:
     found: list[Level] = []
     while x._interpreter is not None:
         found.insert(0, x._interpreter)
-        x = x.inner
+        x = x.content
     return found
 
 
@@ -200,27 +200,27 @@ class Level:
         """Whether the outermost layer of x is this level's."""
         return isinstance(x, Tensor) and x._interpreter is self
 
-    def wrapped(self, inner: Tensor) -> Batched:
-        """Dimension 0 of `inner`, a tensor of lower levels, becomes this level's batch."""
+    def wrapped(self, content: Tensor) -> Batched:
+        """Dimension 0 of `content`, a tensor of lower levels, becomes this level's batch."""
         out = object.__new__(Batched)
-        out.inner, out._interpreter = inner, self
+        out.content, out._interpreter = content, self
         return out
 
     def exposed(self, x: Tensor) -> Tensor:
         """x with this level's batch as an ordinary first dimension; repeated if x does not vary over it."""
         if x._interpreter is self:
-            return x.inner
+            return x.content
         if x._interpreter is None or x._interpreter.level < self.level:
             return repeated(x, self.size)
         above = x._interpreter
-        return above.wrapped(swap_fronts(self.exposed(x.inner)))  # (this, above, …) → (above, this, …)
+        return above.wrapped(swap_fronts(self.exposed(x.content)))  # (this, above, …) → (above, this, …)
 
     def enclosed(self, x: Tensor) -> Tensor:
         """The inverse of `exposed`: the first dimension of x, of any levels, becomes this level's batch."""
         if x._interpreter is None or x._interpreter.level < self.level:
             return self.wrapped(x)
         above = x._interpreter
-        return above.wrapped(self.enclosed(swap_fronts(x.inner)))  # (above, this, …) → (this, above, …)
+        return above.wrapped(self.enclosed(swap_fronts(x.content)))  # (above, this, …) → (this, above, …)
 
     # ---------------------------------------------------------------- what the engine asks of a level
     def apply(self, primitive: Any, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -228,50 +228,50 @@ class Level:
         if self not in _state.levels:
             raise TransformError(
                 f"{primitive.name}: a batched tensor of shape (for one example) "
-                f"{[tuple(x.shape) for x in inputs if self.owns(x)][0]} is used outside the vmap that made it; return "
-                "it from the mapped function instead of storing it elsewhere"
+                f"{next(tuple(x.shape) for x in inputs if self.owns(x))} is used outside the vmap that made it; "
+                "return it from the mapped function instead of storing it elsewhere"
             )
         batched = [self.owns(x) for x in inputs]
-        inner = [x.inner if b else x for x, b in zip(inputs, batched, strict=True)]
-        result = primitive.batch(inner, batched, self.size, params)
+        content = [x.content if b else x for x, b in zip(inputs, batched, strict=True)]
+        result = primitive.batch(content, batched, self.size, params)
         if isinstance(result, tuple):
             return tuple(self.wrapped(r) for r in result)
         return self.wrapped(result)
 
     def filled(self, x: Batched, value: float) -> Tensor:
-        return self.wrapped(x.inner._filled(value))
+        return self.wrapped(x.content._filled(value))
 
     def copied(self, x: Batched) -> Tensor:
-        return self.wrapped(x.inner._copy())
+        return self.wrapped(x.content._copy())
 
     def detached(self, x: Batched) -> Tensor:
-        return self.wrapped(x.inner.detach())
+        return self.wrapped(x.content.detach())
 
-    def reshape(self, x: Batched, shape: Sequence[int]) -> Tensor:
-        return self.wrapped(reshaped(x.inner, (self.size, *shape)))
+    def resized(self, x: Batched, shape: Sequence[int]) -> Tensor:
+        return self.wrapped(reshaped(x.content, (self.size, *shape)))
 
     def write(self, target: Tensor, value: Tensor, name: str) -> Tensor:
         """Write into each example of `target`; a target that does not vary cannot hold what does."""
         if not self.owns(target):
             raise TransformError(
-                f"{name}: vmap: inplace arithmetic is not possible: the value varies over the batch of {self.size}, the "
-                f"tensor of shape {tuple(target.shape)} that it is written into does not; use the out-of-place form, "
-                "or make the target from a mapped tensor (for example x.new_zeros(...) + 0 * x)"
+                f"{name}: vmap: inplace arithmetic is not possible: the value varies over the batch of {self.size}, "
+                f"the tensor of shape {tuple(target.shape)} that it is written into does not; use the out-of-place "
+                "form, or make the target from a mapped tensor (for example x.new_zeros(...) + 0 * x)"
             )
-        write(target.inner, self.exposed(value), name)
+        write(target.content, self.exposed(value), name)
         return target
 
     def renewed(self, x: Batched) -> Tensor:
         """The value and history of x apart from its memory, so that x itself can be written to."""
-        inner = x.inner
-        if inner._interpreter is not None:
-            return self.wrapped(inner._interpreter.renewed(inner))
-        copy = inner._copy()
-        copy.node, copy._needs_grad = inner.node, inner._needs_grad
+        content = x.content
+        if content._interpreter is not None:
+            return self.wrapped(content._interpreter.renewed(content))
+        copy = content._copy()
+        copy.node, copy._needs_grad = content.node, content._needs_grad
         return self.wrapped(copy)
 
     def shown(self, x: Batched) -> str:
-        value = repr(x.inner).replace("\n", "\n    ")
+        value = repr(x.content).replace("\n", "\n    ")
         return f"Batched(size={self.size}, one example: {list(x.shape)}, value=\n    {value}\n)"
 
     # --------------------------------------------------------------------- what the tape asks of it
@@ -376,7 +376,8 @@ def _mapped_inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list
     dims = broadcast_prefix(in_dims, spec)
     if dims is None:
         raise ValueError(
-            f"{said}: in_dims is not compatible with the structure of `inputs`: {tree_structure(in_dims)} against {spec}"
+            f"{said}: in_dims is not compatible with the structure of `inputs`: {tree_structure(in_dims)} against "
+            f"{spec}"
         )
     dims = [_checked_dim(said, x, d) for x, d in zip(leaves, dims, strict=True)]
     sizes = [x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
@@ -452,9 +453,7 @@ def _taken_out(level: Level, name: str, y: Any, dim: int | None) -> Any:
     return from_front(level.exposed(y), dim % count)
 
 
-def _in_chunks(
-    run: Callable, leaves: list[Any], dims: list[Any], size: int, chunk_size: int, out_dims: Any
-) -> Any:
+def _in_chunks(run: Callable, leaves: list[Any], dims: list[Any], size: int, chunk_size: int, out_dims: Any) -> Any:
     """Run the batch in pieces and join the results."""
     columns, spec = [], None
     for start in range(0, size, chunk_size):

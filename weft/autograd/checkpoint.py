@@ -8,6 +8,7 @@ random numbers, and hands over what it saves this time; it stops as soon as the 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -143,7 +144,7 @@ def checkpoint_sequential(
         raise ValueError(f"checkpoint_sequential: segments must be at least 1, got {segments}")
     length = len(steps) // segments
     starts = [k * length for k in range(segments)]
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in itertools.pairwise(starts):
         run = _composed(steps[start:stop])
         input = checkpoint(run, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
     return _composed(steps[starts[-1] :])(input)

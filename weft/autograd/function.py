@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import AutogradError, ShapeError, TransformError
-from ..ops.batching import same_memory, summed_front, summed_to, to_front
+from ..ops.batching import same_memory, summed_front, summed_to, to_front, zeros_of
 from ..ops.formula import Meta
 from ..ops.inplace import rebase
 from ..ops.primitive import pick, raise_modified
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
 from .saved import Packed, packed, relinked, unpacked
 from .tape import Node, counter, edge_of, mode, no_grad, switches, watch
@@ -218,10 +218,10 @@ class Function:
 def _by_rule(cls: type[Function], args: tuple[Any, ...], level: Level) -> Any:
     """The user's own batching rule."""
     owned = [level.owns(x) for x in args]
-    inner = [x.inner if o else x for x, o in zip(args, owned, strict=True)]
+    given = [x.content if o else x for x, o in zip(args, owned, strict=True)]
     in_dims = tuple(0 if o else None for o in owned)
     with entered([other for other in live_levels() if other is not level]):
-        outputs, out_dims = cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *inner)
+        outputs, out_dims = cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *given)
         many = outputs if isinstance(outputs, tuple) else (outputs,)
         dims = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(many)
         wrapped = tuple(
@@ -290,7 +290,7 @@ def _put_on_tape(
             watch(node, None)
 
 
-class no_hooks:  # noqa: N801
+class no_hooks:
     """Within it, hooks on saved tensors rest."""
 
     def __enter__(self) -> None:
@@ -329,7 +329,7 @@ class _Custom:
 
     def _zeros(self, index: int, ctx: FunctionCtx) -> Tensor | None:
         meta = self.outputs[index]
-        return meta_zeros(meta) if ctx.materialize_grads and meta is not None else None
+        return zeros_of(meta) if ctx.materialize_grads and meta is not None else None
 
     def _check_count(self, results: list[Any]) -> None:
         expected = len(self.inputs)
@@ -346,7 +346,9 @@ class _Custom:
         if r is None:
             return None
         if not isinstance(r, Tensor):
-            raise TypeError(f"{self.title}: backward returned {type(r).__name__} as gradient {index}; expected a tensor")
+            raise TypeError(
+                f"{self.title}: backward returned {type(r).__name__} as gradient {index}; expected a tensor"
+            )
         wanted, own = self.inputs[index], self.input_levels[index]
         for level in self.levels:
             if level in levels_of(r) and level not in own:
@@ -361,10 +363,3 @@ class _Custom:
                 f"expected shape compatible with {list(wanted.shape)}"
             )
         return lowered(own, fits)
-
-
-def meta_zeros(meta: Meta) -> Tensor:
-    """Zeros of a remembered shape and type."""
-    import numpy as np
-
-    return wrap(np.broadcast_to(np.array(0, meta.dtype.np), tuple(meta.shape)))

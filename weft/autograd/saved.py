@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-class saved_tensors_hooks:  # noqa: N801  PyTorch spells it in lower case
+class saved_tensors_hooks:
     """Within it, `pack_hook(tensor)` is saved in place of each tensor, and `unpack_hook` turns it back."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -43,14 +43,14 @@ def _count_hooks(change: int) -> None:
         switches.renew()
 
 
-class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+class save_on_cpu(saved_tensors_hooks):
     """Keep saved tensors in main memory; on a CPU that is a copy, which later writes do not touch."""
 
     def __init__(self, pin_memory: bool = False) -> None:
         super().__init__(lambda x: x._copy(), lambda x: x)
 
 
-class disable_saved_tensors_hooks(saved_tensors_hooks):  # noqa: N801
+class disable_saved_tensors_hooks(saved_tensors_hooks):
     """Within it, saved tensors are saved as they are; entering hooks raises `error_message`."""
 
     def __init__(self, error_message: str) -> None:
@@ -78,7 +78,7 @@ class Packed:
         finally:
             mode.saved_hooks = before
 
-    def tensor(self) -> Tensor:
+    def restored(self) -> Tensor:
         """What was saved, on the tape again if the gradient itself is recorded."""
         value = self.unpack(self.held)
         if not hasattr(value, "detach"):
@@ -126,7 +126,7 @@ def packed(x: Tensor) -> Any:
 
 def unpacked(x: Any) -> Any:
     """The inverse of `packed`."""
-    return x.tensor() if x.__class__ is Packed else x
+    return x.restored() if x.__class__ is Packed else x
 
 
 def pack_node(node: Node, out: Any) -> None:
@@ -153,9 +153,9 @@ class _Unpacking:
         held = node.saved, node.output
         node.saved = [unpacked(x) for x in node.saved]
         if node.output.__class__ is Packed:
-            node.output = node.output.tensor().array
+            node.output = node.output.restored().array
         elif node.output_counter is not None:
-            node.output = tuple(o.tensor().array for o in node.output)
+            node.output = tuple(o.restored().array for o in node.output)
         try:
             return self.op.pull(node, g, useful)
         finally:

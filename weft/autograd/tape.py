@@ -52,10 +52,11 @@ class _Switches:
     anomaly = False
     check_nan = True
     hooks = 0  # how many saved_tensors_hooks are open, in all threads
-    watching = False  # anomaly or hooks: one flag to ask in the hot path
+    noting: Callable | None = None  # called with each new node and its result
+    watching = False  # any of these: one flag to ask in the hot path
 
     def renew(self) -> None:
-        self.watching = self.anomaly or self.hooks > 0
+        self.watching = self.anomaly or self.hooks > 0 or self.noting is not None
 
 
 mode = _Mode()
@@ -231,7 +232,7 @@ def _switched_generator(switch: _Switch, function: Callable) -> Callable:
     return switched
 
 
-class no_grad(_Switch):  # noqa: N801  PyTorch spells it in lower case
+class no_grad(_Switch):
     """Within it (or a function decorated with it) nothing is recorded."""
 
     settings = {"grad": False}  # noqa: RUF012
@@ -243,13 +244,13 @@ class no_grad(_Switch):  # noqa: N801  PyTorch spells it in lower case
     def __init__(self, function: Callable | None = None) -> None: ...
 
 
-class enable_grad(no_grad):  # noqa: N801
+class enable_grad(no_grad):
     """Within it recording is on, even inside `no_grad`."""
 
     settings = {"grad": True}  # noqa: RUF012
 
 
-class set_grad_enabled(_Switch):  # noqa: N801
+class set_grad_enabled(_Switch):
     """Turn recording on or off: as a function at once, as a context manager until its end."""
 
     def __init__(self, mode: bool) -> None:
@@ -266,7 +267,7 @@ class set_grad_enabled(_Switch):  # noqa: N801
         return super().__call__(function)
 
 
-class inference_mode(_Switch):  # noqa: N801
+class inference_mode(_Switch):
     """Like `no_grad`; tensors made within are marked and can never be recorded later."""
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -290,7 +291,7 @@ def is_inference_mode_enabled() -> bool:
     return mode.inference
 
 
-class detect_anomaly(_Switch):  # noqa: N801
+class detect_anomaly(_Switch):
     """Remember where each operation was called, and stop at the first NaN gradient with that line."""
 
     where = switches
@@ -310,7 +311,7 @@ class detect_anomaly(_Switch):  # noqa: N801
         return detect_anomaly(self.settings["check_nan"])
 
 
-class set_detect_anomaly(detect_anomaly):  # noqa: N801
+class set_detect_anomaly(detect_anomaly):
     """`detect_anomaly` as a function: acts at once, or until the end of a `with` block."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -325,7 +326,9 @@ def is_anomaly_enabled() -> bool:
 
 
 def watch(node: Node, out: Any) -> None:
-    """Do with a new node what anomaly detection and hooks on saved tensors ask for."""
+    """Do with a new node what anomaly detection, hooks on saved tensors and drawings ask for."""
+    if switches.noting is not None:
+        switches.noting(node, out)
     if mode.saved_hooks is not None:
         from .saved import pack_node
 
@@ -645,7 +648,7 @@ def grad(
     for target in targets:
         if not target.requires_grad:
             raise AutogradError(
-                f"grad: an input of shape {tuple(target.shape)} does not require grad; call .requires_grad_() on it first"
+                f"grad: an input of shape {tuple(target.shape)} does not require grad; call .requires_grad_() first"
             )
     roots, grads = _starts(_listed(outputs), grad_outputs, "grad")
     for output in _listed(outputs):

@@ -67,7 +67,7 @@ class Variables:
 
     def attached(self, tensors: Sequence[Any]) -> bool:
         """Whether any of the tensors depends on leaves that are not this transform's own."""
-        roots = [edge_of(t) for t in tensors if isinstance(t, Tensor) and t.requires_grad]
+        roots = [edge_of(x) for x in tensors if isinstance(x, Tensor) and x.requires_grad]
         return any(key not in self.own for key in leaves(roots))
 
     def released(self, tree: Any) -> Any:
@@ -222,9 +222,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         seeds, given_spec = tree_flatten(given)
         if given_spec != spec:
-            raise AutogradError(
-                f"vjp: expected cotangents with the structure of the results, {spec}, got {given_spec}"
-            )
+            raise AutogradError(f"vjp: expected cotangents with the structure of the results, {spec}, got {given_spec}")
         for seed, y in zip(seeds, flat, strict=True):
             _check_alike(seed, y, "vjp", "cotangent", "result")
         return tree_unflatten(variables.pulled(flat, seeds, retain_graph), variables.spec)
@@ -271,7 +269,7 @@ def linearize(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
         found = pull(variables, [g for g, _ in pairs], us, [v for _, v in pairs], retain=True)
         by_result = iter(found)
         pushed = [None if u is None else next(by_result) for u in dummies]
-        return tree_unflatten([y._filled(0) if t is None else t for t, y in zip(pushed, flat, strict=True)], spec)
+        return tree_unflatten([y._filled(0) if v is None else v for v, y in zip(pushed, flat, strict=True)], spec)
 
     result = variables.released(output)
     return (result, push, variables.released(aux)) if has_aux else (result, push)
@@ -348,7 +346,9 @@ def jacfwd(
     return differentiated
 
 
-def _columns(push: Callable, primals: list[Tensor], number: int, randomness: str, chunk_size: int | None) -> list[Tensor]:
+def _columns(
+    push: Callable, primals: list[Tensor], number: int, randomness: str, chunk_size: int | None
+) -> list[Tensor]:
     """∂ result / ∂ primal `number`, for every result."""
     x = primals[number]
 

@@ -1,6 +1,7 @@
 """What can be computed: every operation has its one home in this package, and registers itself."""
 
 from . import (  # noqa: F401
+    bessel,
     borders,
     compare,
     contract,
@@ -15,6 +16,8 @@ from . import (  # noqa: F401
     index,
     join,
     linalg,
+    lu,
+    matrix,
     norm,
     operators,
     orthogonal,
@@ -22,10 +25,13 @@ from . import (  # noqa: F401
     reduce,
     sample,
     scan,
+    scatter,
     shape,
+    solve,
     sort,
     sparse,
     special,
+    spectrogram,
     stats,
     strided,
     view,

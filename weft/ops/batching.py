@@ -17,7 +17,6 @@ from .join import cat, stack
 from .primitive import summed_to
 from .view import ALIAS, EXPAND, PERMUTE, SLICE
 
-
 __all__ = ["summed_to"]  # besides what is defined here
 
 
@@ -96,6 +95,11 @@ def promoted_as_single(inputs: Sequence[Any], batched: Sequence[bool]) -> list[A
     return [x.to(kind) if isinstance(x, Tensor) and x.dtype is not bool_ else x for x in inputs]
 
 
+def zeros_of(meta: Any) -> Tensor:
+    """Zeros of a remembered shape and type."""
+    return wrap(np.zeros(tuple(meta.shape), meta.dtype.np))
+
+
 def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The same elements in other sizes."""
     return x.reshape(tuple(shape))
@@ -104,3 +108,18 @@ def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
 def inner(x: Tensor, y: Tensor) -> Tensor:
     """Σ x̄ · y over all elements: the inner product."""
     return (x.conj() * y if x.is_complex() else x * y).sum()
+
+
+def magnitude(x: Tensor) -> Tensor:
+    """|x|, element by element."""
+    return x.abs()
+
+
+def largest(x: Tensor) -> float:
+    """The largest element as a number; 0 for an empty tensor, NaN if there is one."""
+    return float(x.max()) if x.numel() else 0.0
+
+
+def averaged_front(x: Tensor) -> Tensor:
+    """The mean over the first dimension."""
+    return x.mean(0)

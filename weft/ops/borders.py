@@ -308,12 +308,6 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 @operation(method=False, differentiable=False)
-def numel(input: Tensor) -> int:
-    """The number of elements."""
-    return _tensor_only(input, "numel").numel()
-
-
-@operation(method=False, differentiable=False)
 def result_type(tensor1: Any, tensor2: Any) -> dtype_type:
     """The element type of an arithmetic operation on the two (tensors or numbers)."""
     for x in (tensor1, tensor2):

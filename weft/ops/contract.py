@@ -59,7 +59,8 @@ def _slope_left(g: Tensor, other: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _slope_right(g: Tensor, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """xᴴ · g, summed to the sizes of the right factor."""
     if len(shape) == 2 and x.ndim > 2:  # a weight shared by the batch: sum inside one product
-        x, g = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
+        rows = _count(x.shape[:-1])
+        x, g = x.reshape(rows, x.shape[-1]), g.reshape(rows, g.shape[-1])
     if not mode.grad and g._interpreter is None and x._interpreter is None:
         product = wrap(mode.run(MATMUL.compute, _array_adjoint(x.array), g.array))
     else:
@@ -508,7 +509,7 @@ def _length(difference: Tensor, p: float) -> Tensor:
 
     size = difference.abs()
     if p == 0:
-        return (difference != 0).to(difference.dtype).sum(-1)
+        return where(size == 0, size, 1).sum(-1)
     if p == 1:
         return size.sum(-1)
     if p == 2:

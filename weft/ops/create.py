@@ -171,7 +171,7 @@ def tensor(
 ) -> Tensor:
     """A new leaf tensor with a copy of the data."""
     kind = None if dtype is None else dtypes.as_dtype(dtype)
-    return made(np.array(array_from(data, kind), order="C"), requires_grad, device)
+    return made(np.array(array_from(data, kind), order="K"), requires_grad, device)
 
 
 def legacy_tensor(*args: Any, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:

@@ -27,7 +27,7 @@ from .matrix import (
     need_square,
     triangle_weights,
 )
-from .primitive import Opaque, operation
+from .primitive import Opaque, operation, summed_to
 from .solve import TRIANGULAR
 
 NOT_CONVERGED = (
@@ -92,7 +92,34 @@ def _cholesky_one(a: np.ndarray) -> tuple[np.ndarray, np.int32]:
     return factor, np.int32(info)
 
 
-CHOLESKY = Cholesky()
+class CholeskySolve(Opaque):
+    """X with L Lᴴ X = B (or Uᴴ U X = B), reading one triangle of the factor.
+
+    With gᴮ = A⁻¹ g and C = −(gᴮ Xᴴ + X gᴮᴴ): gᴸ = C L, gᵁ = U C, not cut to the triangle, as PyTorch has it.
+    """
+
+    leading = 2
+
+    def reference(self, b, factor, *, upper):
+        if not b.size or not factor.size:
+            return np.zeros(np.broadcast_shapes(b.shape[:-2], factor.shape[:-2]) + b.shape[-2:], b.dtype)
+        routine = lapack("potrs", b.dtype)
+        return each_matrix(lambda m, f: (routine(f, m, lower=not upper)[0],), b, factor)[0]
+
+    def vjp(self, g, y, b, factor, *, upper):
+        back = CHOLESKY_SOLVE(g, factor, upper=upper)
+        return (
+            lambda: summed_to(back, b.shape),
+            lambda: summed_to(_factor_slope(-(back @ adjoint(y)), factor, upper), factor.shape),
+        )
+
+
+def _factor_slope(slope: Tensor, factor: Tensor, upper: bool) -> Tensor:
+    both = slope + adjoint(slope)
+    return factor @ both if upper else both @ factor
+
+
+CHOLESKY, CHOLESKY_SOLVE = Cholesky(), CholeskySolve()
 
 
 def _cholesky(name: str, A: Tensor, upper: bool, check: bool) -> tuple[Tensor, Tensor]:
@@ -134,9 +161,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
             f"cholesky_solve: incompatible matrix sizes, the right side {tuple(input.shape)} and the factor "
             f"{tuple(L.shape)}; they must have as many rows"
         )
-    first, second = (adjoint(L), L) if upper else (L, adjoint(L))
-    middle = TRIANGULAR(first, input, upper=False, unit=False)
-    return TRIANGULAR(second, middle, upper=True, unit=False)
+    return CHOLESKY_SOLVE(input, L, upper=bool(upper))
 
 
 @operation(out=True)
@@ -278,6 +303,8 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, reverse: bool, conjugate: bool
 def _householder(A: Tensor, tau: Tensor, name: str) -> Tensor:
     _check_reflectors(name, A, tau)
     start = wrap(np.eye(A.shape[-2], A.shape[-1], dtype=A.dtype.np)).expand(A.shape)
+    if not tau.shape[-1]:
+        return where(wrap(np.ones((), np.bool_)), start, A)  # no reflectors: the identity, part of the graph
     return _reflected(A, tau, start, reverse=False, conjugate=False)
 
 

@@ -231,8 +231,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
                 f"has size {b.shape[j]} in dim {j}; shapes {tuple(a.shape)} and {tuple(b.shape)}"
             )
         if a.shape[i] != b.shape[j]:  # a size of 1 is broadcast: sum the other one first
-            a = a if a.shape[i] == 1 else a.sum(i, keepdim=True)
-            b = b if b.shape[j] == 1 else b.sum(j, keepdim=True)
+            a = a if a.shape[i] == 1 else a.sum(i, keepdim=True, dtype=a.dtype)
+            b = b if b.shape[j] == 1 else b.sum(j, keepdim=True, dtype=b.dtype)
     a_kept = [d for d in range(a.ndim) if d not in a_dims]
     b_kept = [d for d in range(b.ndim) if d not in b_dims]
     rows, columns = [a.shape[d] for d in a_kept], [b.shape[d] for d in b_kept]

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.tape import mode
+from ..autograd.tape import Node, mode, switches, watch
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, link_view, new, wrap
 from .elementwise import where
+from .formula import Meta
 from .places import ADD_AT, INDEX, PUT_AT, out_of_range
-from .primitive import is_number, operation, update
+from .primitive import FLOATS, is_number, next_order, operation, update
 from .shape import ALL, broadcast_shapes
 from .view import ALIAS, PERMUTE, SLICE
 
@@ -204,8 +205,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if self._origin is not None:
             out._origin = self._origin
         if self._needs_grad and window.dtype.kind in "fcV":
-            out.node = SLICE.make_node(out, (self,), {"index": _slice_index(self, key)}, (True,))
-            out._needs_grad = True
+            out.node, out._needs_grad = _slice_node(self, out, key), True
     if self._inference:
         out._inference = True
     return out
@@ -224,13 +224,30 @@ def _numpy_key(key: Any) -> tuple[Any, ...] | None:
     return None
 
 
+def _slice_node(x: Tensor, out: Tensor, key: Any) -> Node:
+    """What `SLICE.make_node` makes, for the hot path."""
+    node = new(Node)
+    node.op, node.order, node.saved = SLICE, next_order(), (Meta(x),)
+    node.params = {"index": (key,) if key.__class__ is int and key >= 0 else _slice_index(x, key)}
+    node.edges = (x if x.node is None else x.node,)
+    if switches.watching:
+        watch(node, out)
+    return node
+
+
 def _slice_index(x: Tensor, key: Any) -> tuple[Any, ...]:
-    """A key of integers, slices and None in the hashable form of `Slice`."""
-    if key.__class__ is int:
-        return (key if key >= 0 else key + len(x.array),)
-    if key.__class__ is slice:
-        return (_checked_slice(key),)
-    return tuple(_parsed(x, key)[0])
+    """A key of integers, slices and None in the hashable form of `Slice`, integers counted from the front."""
+    index, at = [], 0
+    for item in key if key.__class__ is tuple else (key,):
+        if item.__class__ is int:
+            item = item if item >= 0 else item + x.array.shape[at]
+        elif item is None:
+            at -= 1
+        else:
+            item = _checked_slice(item)
+        index.append(item)
+        at += 1
+    return tuple(index)
 
 
 def _neighbours(dims: Sequence[int]) -> bool:
@@ -284,7 +301,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(key, Tensor) and key.ndim and key.dtype in (dtypes.bool_, dtypes.uint8) and _is_single(value):
         _fill_mask(self, key, value)
         return
-    if (value.__class__ is float or value.__class__ is int) and _write_number(self, key, value):
+    if _written_at_once(self, key, value):
         return
     basic, advanced = _parsed(self, key)
     view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))
@@ -308,19 +325,27 @@ def _fill_mask(x: Tensor, mask: Tensor, value: Any) -> None:
     x.masked_fill_(wide, as_value(x, value))
 
 
-def _write_number(x: Tensor, key: Any, value: float) -> bool:
-    """The shortest way: a number to a basic place of a float tensor, nothing recorded. False if this is no such case."""
-    if x._interpreter is not None or x.array.dtype not in FLOATS or x._tracked():
+def _written_at_once(x: Tensor, key: Any, value: Any) -> bool:
+    """The shortest way: a number or tensor to a basic place of a float tensor, unrecorded. False: no such case."""
+    if value.__class__ is not float and value.__class__ is not int:
+        if not isinstance(value, Tensor) or value._interpreter is not None or value.array.dtype is not x.array.dtype:
+            return False
+        number = value.array
+    else:
+        number = value
+    if x._interpreter is not None or x.array.dtype not in FLOATS or x._tracked(value):
         return False
     numpy_key = _numpy_key(key)
+    if numpy_key is None:
+        return False
     try:
-        window = None if numpy_key is None else x.array[numpy_key]
+        window = x.array[numpy_key]
+        if not window.flags.writeable or (0 in window.strides and window.size > 1):
+            return False
+        window[...] = number
     except (IndexError, ValueError, TypeError):
         return False
-    if window is None or not window.flags.writeable or (0 in window.strides and window.size > 1):
-        return False
     x._bump()
-    window[...] = value
     return True
 
 
@@ -447,7 +472,7 @@ def _check_mask(mask: Tensor, name: str) -> None:
         raise DtypeError(f"{name}: expected a bool mask, got {mask.dtype}; compare first, or convert with .bool()")
 
 
-@operation(out=True)
+@operation(out="same")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, in one dimension; both are broadcast."""
     _check_mask(mask, "masked_select")

@@ -52,10 +52,11 @@ class Pad(Opaque):
 CAT, PAD = Cat(), Pad()
 
 
-@operation(method=False, out=True, aliases=("concat", "concatenate"), kind="Opaque", primitive=CAT)
+@operation(method=False, out="apart", aliases=("concat", "concatenate"), kind="Opaque", primitive=CAT)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along a dimension; all other sizes must agree."""
-    tensors = list(tensors)
+    if not isinstance(tensors, (tuple, list)):
+        raise TypeError(f"cat: argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
     if not tensors:
         raise ShapeError("cat: expected a non-empty list of tensors")
     kind = dtypes.result_dtype(tensors)
@@ -130,9 +131,9 @@ def _grown(tensors: Sequence[Tensor], grow: Callable[[Tensor], Tensor], name: st
 
 
 @operation(function=False)
-def repeat(self: Tensor, *repeats: Any) -> Tensor:
+def repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Tensor:
     """The tensor laid side by side repeats[d] times along each dimension d (new dimensions in front)."""
-    counts = sizes_from(repeats, "repeat")
+    counts = sizes_from(counts if repeats is None else (repeats,), "repeat")
     if len(counts) < self.ndim:
         raise ShapeError(
             f"repeat: number of dimensions of repeat dims {list(counts)} can not be smaller than number of dimensions "
@@ -149,9 +150,9 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
 
 
 @operation()
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, *repeats: Any, dims: Any = None) -> Tensor:
     """Like repeat, with missing counts in front taken as 1."""
-    counts = sizes_from(dims, "tile")
+    counts = sizes_from(repeats if dims is None else (dims,), "tile")
     return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
 
 
@@ -197,9 +198,9 @@ def _repeated_places(repeats: Tensor, length: int, output_size: int | None) -> n
 
 
 @operation()
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """The elements in reverse order along the given dimensions, copied."""
-    given = wrap_dims(tuple(sizes_from(dims, "flip")), input.ndim, "flip")
+    given = wrap_dims(sizes_from(axes if dims is None else (dims,), "flip"), input.ndim, "flip")
     index = tuple((None, None, -1) if d in given else ALL for d in range(input.ndim))
     return SLICE(input, index=index).clone(memory_format="contiguous_format")
 
@@ -339,8 +340,8 @@ def _trimmed(x: Tensor, widths: Sequence[tuple[int, int]], name: str) -> Tensor:
 
 def _edged(x: Tensor, d: int, before: int, after: int, edges: Callable) -> Tensor:
     """x with both edges along `d` put on, or taken away where the width is negative."""
-    left, right = edges(x, d, max(before, 0), max(after, 0))
     kept = _trimmed(x, [(0, 0)] * d + [(before, after)], "pad")
+    left, right = edges(kept if edges is _wrapped else x, d, max(before, 0), max(after, 0))
     parts = [part for part in (left, kept, right) if part is not None]
     return cat(parts, d) if len(parts) > 1 else kept.clone() if kept is x else kept
 

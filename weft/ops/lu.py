@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
@@ -83,8 +84,8 @@ class PivotMatrix(Opaque):
 
     def reference(self, pivots, *, rows, kind):
         order = np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy()
-        flat, swaps = order.reshape(-1, rows), pivots.reshape(-1, pivots.shape[-1]) - 1
-        each = np.arange(len(flat))
+        each = np.arange(math.prod(pivots.shape[:-1]))
+        flat, swaps = order.reshape(len(each), rows), pivots.reshape(len(each), pivots.shape[-1]) - 1
         for k in range(swaps.shape[1]):
             other = swaps[:, k]
             kept = flat[each, k].copy()
@@ -228,8 +229,12 @@ class LdlSolve(Opaque):
     differentiable = False
 
     def reference(self, packed, pivots, b, *, hermitian):
-        solve = lambda m, p, r: (_ldl_solve_one(m, p[0], r, hermitian),)
-        return each_matrix(solve, packed, pivots[..., None, :], b)[0]
+        batch = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
+        if not b.size or not packed.size:
+            return np.zeros(batch + b.shape[-2:], b.dtype)
+        return each_matrix(
+            lambda m, p, r: (_ldl_solve_one(m, p[0], r, hermitian),), packed, pivots[..., None, :], b
+        )[0]
 
 
 def _ldl_solve_one(packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, hermitian: bool) -> np.ndarray:

@@ -20,7 +20,18 @@ from ..dtype import BOOL, COMPLEX, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims
 from .elementwise import conj, where
-from .primitive import F32, F64, LOW_NUMPY, Opaque, Reduction, operation, register_module, summed_to, write_out
+from .primitive import (
+    F32,
+    F64,
+    LOW_NUMPY,
+    ONE_NEEDS,
+    Opaque,
+    Reduction,
+    operation,
+    register_module,
+    summed_to,
+    write_out,
+)
 from .view import EXPAND, sizes_from
 
 # ----------------------------------------------------------------------- how they are made public
@@ -118,12 +129,15 @@ class Along(Opaque, abstract=True):
 _BLOCK = 512  # rows that are added one after the other in float32 before their sums are added
 
 
+_add = np.add.reduce
+
+
 def _add_reduce(x: np.ndarray, dim: Any, keepdim: bool) -> Any:
     """Σ x. NumPy adds pairwise only along the fastest axis; long float32 columns are added in blocks."""
     if x.ndim > 1 and x.dtype is F32 and dim is not None and len(dim) == 1 and x.shape[dim[0]] > 4 * _BLOCK:
         if dim[0] != x.ndim - 1:
             x = np.add.reduceat(x, np.arange(0, x.shape[dim[0]], _BLOCK), axis=dim[0])
-    return np.add.reduce(x, axis=dim, dtype=x.dtype, keepdims=keepdim)
+    return _add(x, axis=dim, dtype=x.dtype, keepdims=keepdim)
 
 
 class Sum(Reduction):
@@ -172,19 +186,27 @@ class Prod(Reduction):
 SUM, MEAN, PROD = Sum(), Mean(), Prod()
 
 
-def _whole(primitive: Reduction, x: Tensor) -> Tensor | None:
-    """The shortest way to reduce all of a float tensor; None where the general way must be taken."""
+def _quick(primitive: Reduction, x: Tensor, dim: tuple[int, ...] | None, keepdim: bool) -> Tensor | None:
+    """The shortest way to reduce a float tensor (dim=None: whole); None where the general way must be taken."""
     if x._interpreter is not None:
         return None
     a = x.array
     kind = a.dtype
-    if kind is not F32 and kind is not F64:
+    if (kind is not F32 and kind is not F64) or a.size == 0:
         return None
+    if dim is None:
+        y = mode.run(_add, a, None)
+        if primitive is MEAN:
+            y = y / a.size
+    else:
+        y = mode.run(primitive.reference, a, dim=dim, keepdim=keepdim)
     out = new(Tensor)
-    out.array = np.asarray(mode.run(primitive.reference, a, dim=None, keepdim=False))
-    if x._needs_grad and mode.grad:
-        out.node = primitive.make_node(out, (x,), {"dim": tuple(range(a.ndim)), "keepdim": False}, (True,))
-        out._needs_grad = True
+    out.array = y if y.__class__ is np.ndarray else np.asarray(y)
+    if x._needs_grad:
+        if mode.grad:
+            params = {"dim": tuple(range(a.ndim)) if dim is None else dim, "keepdim": keepdim}
+            out.node = primitive.make_node(out, (x,), params, ONE_NEEDS)
+            out._needs_grad = True
     elif mode.inference:
         out._inference = True
     return out
@@ -200,18 +222,21 @@ def _summable(x: Tensor, dtype: Any) -> Tensor:
 @axis_operation(kind="Reduction", primitive=SUM)
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Σ input over the given dimensions (all by default); bool and integers add up as int64."""
-    if dim is None and dtype is None and not keepdim:
-        out = _whole(SUM, input)
+    dims = None if dim is None and not keepdim else all_or(dim, input.ndim, "sum")
+    if dtype is None:
+        out = _quick(SUM, input, dims, keepdim)
         if out is not None:
             return out
-    return SUM(_summable(input, dtype), dim=all_or(dim, input.ndim, "sum"), keepdim=bool(keepdim))
+    dims = tuple(range(input.ndim)) if dims is None else dims
+    return SUM(_summable(input, dtype), dim=dims, keepdim=bool(keepdim))
 
 
 @axis_operation(kind="Reduction", primitive=MEAN)
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(1/n) Σ input over the given dimensions (all by default), of floating-point or complex tensors."""
-    if dim is None and dtype is None and not keepdim:
-        out = _whole(MEAN, input)
+    dims = None if dim is None and not keepdim else all_or(dim, input.ndim, "mean")
+    if dtype is None:
+        out = _quick(MEAN, input, dims, keepdim)
         if out is not None:
             return out
     x = input if dtype is None else input.to(dtypes.as_dtype(dtype))
@@ -220,7 +245,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
             f"mean: could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype}; convert it with .float(), or pass dtype="
         )
-    return MEAN(x, dim=all_or(dim, x.ndim, "mean"), keepdim=bool(keepdim))
+    return MEAN(x, dim=tuple(range(x.ndim)) if dims is None else dims, keepdim=bool(keepdim))
 
 
 @axis_operation()
@@ -264,7 +289,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
         raise ShapeError(
             f"sum_to_size: size {list(shape)} is not expandable to size {list(self.shape)}; each must be 1 or equal"
         )
-    return summed_to(self, shape)
+    return summed_to(self, shape) if shape else sum(self)
 
 
 # --------------------------------------------------------------------------------------- extremes

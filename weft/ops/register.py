@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..autograd.tape import mode
-from ..errors import AutogradError, DtypeError
+from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor
 from .inplace import in_place
 
@@ -42,7 +42,7 @@ def operation(
     function: bool = True,
     method: bool | str = True,
     inplace: bool | Callable = False,
-    out: bool = False,
+    out: bool | str = False,
     aliases: Sequence[str] = (),
     differentiable: bool = True,
     kind: str = "composite",
@@ -51,12 +51,13 @@ def operation(
     """Register a public function written over primitives.
 
     `method` adds it to Tensor (under another name if a string), `inplace` adds `name_`, `out` gives
-    it PyTorch's `out=` argument, `aliases` are further public names with the same forms.
+    it PyTorch's `out=` argument ('apart': which must not share memory with the inputs; 'same': and must
+    have the type of the result), `aliases` are further public names with the same forms.
     """
 
     def enter(body: Callable) -> Callable:
         title = name or body.__name__
-        public = with_out(body, title) if out else body
+        public = with_out(body, title, out) if out else body
         methods = []
         for public_name in (title, *aliases):
             last = public_name.rpartition(".")[2]
@@ -83,15 +84,33 @@ def operation(
     return enter
 
 
-def with_out(body: Callable, name: str) -> Callable:
+def with_out(body: Callable, name: str, demand: bool | str = True) -> Callable:
     """`body` with an `out=` argument that receives the result."""
 
     @functools.wraps(body)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         result = body(*args, **kwargs)
-        return result if out is None else write_out(out, result, name)
+        if out is None:
+            return result
+        if demand is not True:
+            _check_apart(out, args, name)
+        if demand == "same" and out.dtype is not result.dtype:
+            raise DtypeError(f"{name}: expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
+        return write_out(out, result, name)
 
     return public
+
+
+def _check_apart(out: Any, args: Sequence[Any], name: str) -> None:
+    """Refuse an `out=` tensor that lies in the memory of an input."""
+    for arg in args:
+        if isinstance(arg, (tuple, list)):
+            _check_apart(out, arg, name)
+        elif isinstance(arg, Tensor) and (arg is out or np.may_share_memory(out.array, arg.array)):
+            raise ShapeError(
+                f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                "a single memory location; please .clone() the tensor before performing the operation"
+            )
 
 
 def write_out(out: Any, result: Any, name: str) -> Any:

@@ -193,7 +193,7 @@ def randint_like(
     high: int | None = None,
     **options: Any,
 ) -> Tensor:
-    """`randint_like(input, high)` or `(input, low, high)`: integers in [low, high), in the sizes and type of `input`."""
+    """Integers in [low, high), in the sizes and type of `input`: `(input, high)` or `(input, low, high)`."""
     kind = _like_kind(input, dtype, "randint_like")
     named = {k: v for k, v in (("low", low), ("high", high)) if v is not None}
     low, high = _integer_bounds(bounds, named, "randint_like", ("low", "high"))

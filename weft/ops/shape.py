@@ -20,6 +20,7 @@ from ..tensor import Size, Tensor, wrap, wrap_dim, wrap_dims
 from .elementwise import where
 from .primitive import broadcast_error, operation, python_int
 from .view import (
+    ALIAS,
     DIAGONAL,
     EXPAND,
     PERMUTE,
@@ -61,6 +62,8 @@ def T(self: Tensor) -> Tensor:
 @_attribute
 def mT(self: Tensor) -> Tensor:
     """The last two dimensions exchanged."""
+    if self.ndim == 0:
+        return ALIAS(self)
     if self.ndim < 2:
         raise ShapeError(
             f"mT: tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
@@ -81,7 +84,7 @@ def H(self: Tensor) -> Tensor:
 @_attribute
 def mH(self: Tensor) -> Tensor:
     """The last two dimensions exchanged, conjugated."""
-    if self.ndim < 2:
+    if self.ndim == 1:
         raise ShapeError(f"mH: needs matrices or batches of matrices, got a {self.ndim}-D tensor")
     return self.mT.conj()
 
@@ -89,7 +92,7 @@ def mH(self: Tensor) -> Tensor:
 @operation()
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged, conjugated."""
-    if input.ndim < 2:
+    if input.ndim == 1:
         raise ShapeError(f"adjoint: only supported on matrices or batches of matrices, got a {input.ndim}-D tensor")
     return input.mH
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .contract import product
 from .elementwise import complex_from, conj, where
 from .matrix import (
@@ -407,7 +407,7 @@ def _power(A: Tensor, n: int, name: str) -> Tensor:
     """Aⁿ by repeated squaring: one product for each binary digit of n, and one for each 1 among them."""
     need_square(name, A)
     if n == 0:
-        return identity(A).expand(A.shape).clone()
+        return where(wrap(np.ones((), np.bool_)), identity(A), A)  # part of the graph, with gradient 0
     if n < 0:
         need_inexact(name, A)
         A, n = INVERSE(A, check=name)[0], -n

@@ -1,7 +1,8 @@
-"""Special functions: error, gamma, zeta and Bessel functions and their relatives, over scipy.special.
+"""Special functions: error, gamma and zeta functions and their relatives, over scipy.special.
 
 Most are elementwise primitives whose class states SciPy's function and the derivative. What
 `torch.special` calls by another name, and functions that are formulas over others, stand at the end.
+Bessel functions are in `bessel.py`, polynomials in `orthogonal.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor
+from . import compare, curves, operators  # noqa: F401  their functions get further names at the end
 from .elementwise import complex_from, where
 from .primitive import OPERATIONS, PRIMITIVES, Elementwise, Opaque, in_place, is_number, operation, register_module
 
@@ -201,9 +203,14 @@ class Xlogy(Special):
 
     def vjp(self, g, y, x, other):
         return (
-            lambda: g * where((x == 0) & (other <= 0), 0, other.log()),
+            lambda: g * where((x == 0) & (other <= 0), 0, _tensor(other, x).log()),
             lambda: g * x / other,
         )
+
+
+def _tensor(value: Any, like: Tensor) -> Tensor:
+    """A number as a tensor of the sizes of another."""
+    return value if isinstance(value, Tensor) else like._filled(float(value))
 
 
 class Xlog1py(SpecialOnly):
@@ -216,7 +223,7 @@ class Xlog1py(SpecialOnly):
 
     def vjp(self, g, y, x, other):
         return (
-            lambda: g * where((x == 0) & (other <= -1), 0, other.log1p()),
+            lambda: g * where((x == 0) & (other <= -1), 0, _tensor(other, x).log1p()),
             lambda: g * x / (other + 1),
         )
 
@@ -248,136 +255,6 @@ def _sinc_slope(x: Tensor) -> Tensor:
     return where(x == 0, 0, (turn * turn.cos() - turn.sin()) / (x * turn))
 
 
-# ------------------------------------------------------------------------------ Bessel functions
-
-
-class I0(Special):
-    """The modified Bessel function of the first kind and order 0."""
-
-    reference, aliases = sp.i0, ("special.i0",)
-
-    def vjp(self, g, y, x):
-        return (g * I1_(x),)
-
-
-class I0e(SpecialOnly):
-    """exp(−|x|) · I₀(x)."""
-
-    reference = sp.i0e
-
-    def vjp(self, g, y, x):
-        return (g * (I1E(x) - x.sign() * y),)
-
-
-class I1(SpecialOnly):
-    """The modified Bessel function of the first kind and order 1."""
-
-    reference = sp.i1
-
-    def vjp(self, g, y, x):
-        return (g * where(x == 0, 0.5, x.i0() - y / x),)
-
-
-class I1e(SpecialOnly):
-    """exp(−|x|) · I₁(x)."""
-
-    reference = sp.i1e
-
-    def vjp(self, g, y, x):
-        return (g * where(x == 0, 0.5, I0E(x) - y * (x.sign() + 1 / x)),)
-
-
-class BesselJ0(SpecialOnly):
-    """The Bessel function of the first kind and order 0."""
-
-    reference = sp.j0
-
-    def vjp(self, g, y, x):
-        return (g * -BESSEL_J1(x),)
-
-
-class BesselJ1(SpecialOnly):
-    """The Bessel function of the first kind and order 1."""
-
-    reference = sp.j1
-
-    def vjp(self, g, y, x):
-        return (g * where(x == 0, 0.5, BESSEL_J0(x) - y / x),)
-
-
-class BesselY0(SpecialOnly):
-    """The Bessel function of the second kind and order 0."""
-
-    reference, domain = sp.y0, (0.2, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g * -BESSEL_Y1(x),)
-
-
-class BesselY1(SpecialOnly):
-    """The Bessel function of the second kind and order 1."""
-
-    reference, domain = sp.y1, (0.2, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g * (BESSEL_Y0(x) - y / x),)
-
-
-class ModifiedBesselK0(SpecialOnly):
-    """The modified Bessel function of the second kind and order 0."""
-
-    reference, domain = sp.k0, (0.2, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g * -MODIFIED_K1(x),)
-
-
-class ModifiedBesselK1(SpecialOnly):
-    """The modified Bessel function of the second kind and order 1."""
-
-    reference, domain = sp.k1, (0.2, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g * (-MODIFIED_K0(x) - y / x),)
-
-
-class ScaledModifiedBesselK0(SpecialOnly):
-    """eˣ · K₀(x)."""
-
-    reference, domain = sp.k0e, (0.2, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g * (y - SCALED_K1(x)),)
-
-
-class ScaledModifiedBesselK1(SpecialOnly):
-    """eˣ · K₁(x)."""
-
-    reference, domain = sp.k1e, (0.2, 4.0)
-
-    def vjp(self, g, y, x):
-        return (g * (y - SCALED_K0(x) - y / x),)
-
-
-class SphericalBesselJ0(SpecialOnly):
-    """sin x / x, and 1 at 0; 0 at ±∞."""
-
-    def reference(self, x):
-        return sp.spherical_jn(0, x).astype(x.dtype, copy=False)
-
-    def vjp(self, g, y, x):
-        return (g * where(x == 0, 0, (x.cos() - y) / x),)
-
-
-class AiryAi(SpecialOnly):
-    """Airy's function Ai, the solution of y″ = x · y that decays to the right."""
-
-    differentiable = False
-
-    def reference(self, x):
-        return sp.airy(x)[0].astype(x.dtype, copy=False)
-
-
 # ------------------------------------------------------------------------------- frexp and the rest
 
 
@@ -396,20 +273,15 @@ class Frexp(Opaque):
 
 register_module(__name__)
 ERFCX, POLYGAMMA, ZETA = PRIMITIVES["Erfcx"], PRIMITIVES["Polygamma"], PRIMITIVES["Zeta"]
-I0E, I1_, I1E = PRIMITIVES["I0e"], PRIMITIVES["I1"], PRIMITIVES["I1e"]
-BESSEL_J0, BESSEL_J1 = PRIMITIVES["BesselJ0"], PRIMITIVES["BesselJ1"]
-BESSEL_Y0, BESSEL_Y1 = PRIMITIVES["BesselY0"], PRIMITIVES["BesselY1"]
-MODIFIED_K0, MODIFIED_K1 = PRIMITIVES["ModifiedBesselK0"], PRIMITIVES["ModifiedBesselK1"]
-SCALED_K0, SCALED_K1 = PRIMITIVES["ScaledModifiedBesselK0"], PRIMITIVES["ScaledModifiedBesselK1"]
 FREXP = PRIMITIVES["Frexp"]
 
 
 def also(name: str, original: str) -> None:
     """A further public name of a registered operation."""
     row = OPERATIONS[original]
-    operation(
-        name, method=False, kind=row.kind, primitive=row.primitive, differentiable=row.differentiable
-    )(row.function)
+    operation(name, method=False, kind=row.kind, primitive=row.primitive, differentiable=row.differentiable)(
+        row.function
+    )
 
 
 frexp_result = namedtuple("frexp", ["mantissa", "exponent"])
@@ -446,8 +318,8 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The multivariate log-gamma function: p(p−1)/4 · log π + Σⱼ log Γ(input − (j − 1)/2), j = 1 … p."""
     if p < 1:
         raise ShapeError(f"mvlgamma: p has to be greater than or equal to 1, got {p}")
-    if input.is_complex():
-        raise DtypeError(f"mvlgamma: expected a real tensor, got {input.dtype}")
+    if input.is_complex() or input.dtype is dtypes.bool_:
+        raise DtypeError(f"mvlgamma: expected a real tensor, which may not be a boolean tensor, got {input.dtype}")
     x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
     steps = x.new_tensor([-j / 2 for j in range(p)])
     terms = (x.unsqueeze(-1) + steps).lgamma()  # (…,) → (…, p)
@@ -511,7 +383,5 @@ for _name, _original in {
     "special.expm1": "expm1",
     "special.log1p": "log1p",
     "special.round": "round",
-    "special.modified_bessel_i0": "i0",
-    "special.modified_bessel_i1": "special.i1",
 }.items():
     also(_name, _original)

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..autograd.tape import mode
-from ..errors import AutogradError, IndexRangeError, ShapeError
+from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims
 from .primitive import Opaque, View, operation, python_int, register_module, summed_to
 
@@ -363,11 +363,12 @@ def _bit_view(x: Tensor, to: dtypes.dtype) -> Tensor:
 
 
 @operation()
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in other sizes: a view where strides allow it, else a copy."""
-    wanted = inferred_shape(input.numel(), sizes_from(shape, "reshape"), "reshape")
+    wanted = sizes_from(sizes if shape is None else (shape,), "reshape")
+    wanted = inferred_shape(input.numel(), wanted, "reshape")
     if input._interpreter is not None:
-        return input._interpreter.reshape(input, wanted)
+        return input._interpreter.resized(input, wanted)
     try:
         return VIEW(input, shape=wanted)
     except ShapeError:
@@ -375,9 +376,9 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
 
 
 @operation()
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """Dimensions in the given order, as a view."""
-    given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    given = sizes_from(order if dims is None else (dims,), "permute")
     order = wrap_dims(given, input.ndim, "permute")
     if len(order) != input.ndim:
         raise ShapeError(
@@ -407,9 +408,9 @@ def t(input: Tensor) -> Tensor:
 
 
 @operation(function=False)
-def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
+def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 repeated without copying; −1 keeps a size, new ones come in front."""
-    wanted = sizes_from(sizes, "expand")
+    wanted = sizes_from(sizes if size is None else (size,), "expand")
     extra = len(wanted) - self.ndim
     if extra < 0:
         raise ShapeError(
@@ -469,6 +470,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` consecutive slices from `start` along `dim`."""
     if input.ndim == 0:
         raise ShapeError("narrow: cannot be applied to a 0-dim tensor")
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != dtypes.INTEGER):
+        raise DtypeError(f"narrow: start must be an 0-dim integral Tensor, got {start.dtype} of shape {start.shape}")
     d, start, length = wrap_dim(dim, input.ndim, "narrow"), python_int(start, "narrow"), python_int(length, "narrow")
     size = input.shape[d]
     if length < 0:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..tensor import Tensor
 from .elementwise import conj
 from .primitive import View, Window, register_module
@@ -230,13 +231,17 @@ class ConvolveTransposed(Convolution):
     inputs, output = "yw", "x"
 
     def reference(self, y, w, *, lengths, stride, padding, dilation, groups):
+        reach = tuple(d * (k - 1) - p for d, k, p in zip(dilation, w.shape[2:], padding, strict=True))
+        if all(s == 1 for s in stride) and min(reach) >= 0:  # then it is a convolution with the kernel turned round
+            turned = _turned(w, groups)
+            return CONVOLVE.reference(y, turned, stride=stride, padding=reach, dilation=dilation, groups=groups)
         size, count, samples = w.shape[2:], y.shape[2:], len(y)
         outputs, inner, channels = math.prod(count), math.prod(w.shape[1:]), len(w) // groups
         weights = np.ascontiguousarray(w.reshape(groups, channels, inner).swapaxes(1, 2))  # (groups, I·k, C)
         whole = tuple(n + 2 * p for n, p in zip(lengths, padding, strict=True))
         x = np.zeros((samples, groups * w.shape[1], *whole), y.dtype)
         y = y.reshape(samples, groups, channels, outputs)
-        product = _transposed_of_many if outputs < SHORT_OUTPUT else np.matmul
+        product = np.multiply if channels == 1 else _transposed_of_many if outputs < SHORT_OUTPUT else np.matmul
         for part in _chunks(samples, groups * inner * outputs):
             windows = product(weights, y[part])  # (n, groups, I·k, o)
             windows = windows.reshape(len(windows), x.shape[1], *size, *count)
@@ -250,6 +255,12 @@ class ConvolveTransposed(Convolution):
             lambda: CONVOLVE(g, conj(w), **geometry),
             lambda: CONVOLVE_KERNEL(g, conj(y), size=tuple(w.shape[2:]), **geometry),
         )
+
+
+def _turned(w: np.ndarray, groups: int) -> np.ndarray:
+    """(groups·C, I, *size) → (groups·I, C, *size), every kernel reversed in all its dimensions."""
+    split = w.reshape(groups, len(w) // groups, *w.shape[1:]).swapaxes(1, 2)
+    return np.flip(split.reshape(groups * w.shape[1], len(w) // groups, *w.shape[2:]), tuple(range(2, w.ndim)))
 
 
 def _transposed_of_many(weights: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -311,13 +322,16 @@ class LargestInWindow(Window):
         reach = ((o - 1) * s + (k - 1) * d + 1 - p - n for n, k, s, p, d, o in geometry)
         whole = padded(x, padding, tuple(max(0, r) for r in reach), _lowest(x.dtype))
         windows = strided_windows(whole, size, counts, stride, dilation)
-        first = _positions([_starts(s, p, d, o) for _, _, s, p, d, o in geometry], lengths)
-        race = Race(x, (*x.shape[: x.ndim - len(size)], *counts), first)
-        for offset in itertools.product(*(range(k) for k in size)):
-            at = ((s, p, k * d, o) for (_, _, s, p, d, o), k in zip(geometry, offset, strict=True))
-            places = _positions([np.arange(o) * s + shift - p for s, p, shift, o in at], lengths)
-            race.enter(windows[(..., *offset, *(slice(None),) * len(size))], places)
-        return race.index
+        race = Race(x, (*x.shape[: x.ndim - len(size)], *counts), math.prod(size))
+        for number, offset in enumerate(itertools.product(*(range(k) for k in size)), start=1):
+            race.enter(windows[(..., *offset, *(slice(None),) * len(size))], number)
+        corner = _positions([np.arange(o) * s - p for _, _, s, p, _, o in geometry], lengths)
+        shift = _positions([np.arange(k) * d for _, k, _, _, d, _ in geometry], lengths).ravel()
+        index = np.take(np.append(0, shift), race.winner) + corner
+        if not race.winner.all():  # nothing above the lowest value: the first element inside
+            first = _positions([_starts(s, p, d, o) for _, _, s, p, d, o in geometry], lengths)
+            index = np.where(race.winner == 0, first, index)
+        return index
 
     def batch(self, inputs, batched, size, params):
         return LARGEST_IN_WINDOW(inputs[0], **params)
@@ -336,7 +350,8 @@ class LargestInRange(Window):
         kept, lengths = x.ndim - n, x.shape[x.ndim - n :]
         index = np.broadcast_to(np.arange(math.prod(lengths)).reshape(lengths), x.shape)
         for dim in reversed(range(kept, x.ndim)):  # the first along rows, then the first of the rows
-            x, index = _largest_along(x, index, dim, np.array(ranges[dim - kept]).reshape(-1, 2))
+            place = _largest_along(x, dim, np.array(ranges[dim - kept], np.int64).reshape(-1, 2))
+            x, index = np.take_along_axis(x, place, dim), np.take_along_axis(index, place, dim)
         return index
 
     def batch(self, inputs, batched, size, params):
@@ -344,34 +359,37 @@ class LargestInRange(Window):
 
 
 class Race:
-    """The largest values seen so far and where they were, compared with one candidate after the other."""
+    """The largest of several candidates, entered one after the other, and the number of the winner (from 1)."""
 
-    def __init__(self, x: np.ndarray, shape: Sizes, first: np.ndarray) -> None:
+    def __init__(self, x: np.ndarray, shape: Sizes, candidates: int) -> None:
         self.value = np.full(shape, _lowest(x.dtype), x.dtype)
-        self.index = np.array(np.broadcast_to(first, shape))
+        self.winner = np.zeros(shape, np.uint8 if candidates < 256 else np.int64)
         self.may_be_nan = x.dtype.kind in "fV" and bool(np.isnan(x).any())
 
-    def enter(self, value: np.ndarray, place: np.ndarray, valid: Any = True) -> None:
-        """Take over `value` and `place` where the value is larger, or NaN."""
+    def enter(self, value: np.ndarray, number: int, valid: Any = True) -> None:
+        """Numbers grow, so the last one that was better than all before is the maximum of those: no branches."""
         better = value > self.value
         if self.may_be_nan:
             better |= np.isnan(value)
         if valid is not True:
             better &= valid
-        np.copyto(self.value, value, where=better)
-        np.copyto(self.index, place, where=better)
+        np.maximum(self.value, value, out=self.value)
+        np.maximum(self.winner, better.view(np.uint8) * self.winner.dtype.type(number), out=self.winner)
 
 
-def _largest_along(x: np.ndarray, index: np.ndarray, dim: int, ranges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The largest elements of ranges along one dimension, and their entries of `index`."""
+def _largest_along(x: np.ndarray, dim: int, ranges: np.ndarray) -> np.ndarray:
+    """Where along `dim` the largest element of each range lies."""
     starts, stops = ranges.T
-    race = Race(x, (*x.shape[:dim], len(starts), *x.shape[dim + 1 :]), np.take(index, starts, dim))
     trailing = (1,) * (x.ndim - dim - 1)
-    for offset in range(int((stops - starts).max(initial=0))):
-        at = np.minimum(starts + offset, stops - 1)
+    longest = int((stops - starts).max(initial=0))
+    if len(ranges) * longest == x.shape[dim]:  # equal ranges side by side
+        split = x.reshape(*x.shape[:dim], len(ranges), longest, *x.shape[dim + 1 :])
+        return split.argmax(dim + 1) + starts.reshape(-1, *trailing)
+    race = Race(x, (*x.shape[:dim], len(ranges), *x.shape[dim + 1 :]), longest)
+    for offset in range(longest):
         inside = (starts + offset < stops).reshape(-1, *trailing)
-        race.enter(np.take(x, at, dim), np.take(index, at, dim), inside)
-    return race.value, race.index
+        race.enter(np.take(x, np.minimum(starts + offset, stops - 1), dim), offset + 1, inside)
+    return np.maximum(race.winner, 1).astype(np.int64) - 1 + starts.reshape(-1, *trailing)
 
 
 def _lowest(kind: np.dtype) -> Any:
@@ -390,6 +408,33 @@ def _positions(along: Sequence[np.ndarray], lengths: Sizes) -> np.ndarray:
     for coordinates, length in zip(along, lengths, strict=True):
         flat = flat[..., None] * length + coordinates
     return flat
+
+
+class PlaceAtLargest(Window):
+    """Zeros with x at flat places, the last one where places coincide: what undoes `LargestInWindow`.
+
+    Its gradient reads every place back, as PyTorch's does, also where another element covers this one.
+    """
+
+    def reference(self, x, index, *, length):
+        wrong = (index < 0) | (index >= length)
+        if wrong.any():
+            raise ShapeError(
+                f"max_unpool: Found an invalid max index: {index[wrong].flat[0]} (output volumes are of size {length})"
+            )
+        out = np.zeros((*x.shape[:-1], length), x.dtype)
+        np.put_along_axis(out, index, x, -1)
+        return out
+
+    def compute(self, *arrays, **params):
+        return self.reference(*arrays, **params)
+
+    def vjp(self, g, y, x, index, *, length):
+        return lambda: g.gather(-1, index), lambda: None
+
+    def batch(self, inputs, batched, size, params):
+        whole = [t if b else t.unsqueeze(0).expand(size, *t.shape) for t, b in zip(inputs, batched, strict=True)]
+        return PLACE_AT_LARGEST(*whole, **params)
 
 
 # ---------------------------------------------------------------------------------------- resampling
@@ -413,10 +458,10 @@ class Taps:
             from scipy.sparse import csr_array
 
             outputs, taps = self.index.shape
-            starts = np.arange(outputs + 1) * taps
-            whole = csr_array((self.weight.astype(kind).ravel(), self.index.ravel(), starts), (outputs, self.length))
-            whole.sum_duplicates()
-            whole.eliminate_zeros()  # so that a NaN next to the taps stays where it is
+            rows = np.repeat(np.arange(outputs), taps)
+            used = np.flatnonzero(self.weight)  # none with weight 0: a NaN next to the taps stays where it is
+            entries = self.weight.ravel()[used].astype(kind), (rows[used], self.index.ravel()[used])
+            whole = csr_array(entries, (outputs, self.length))
             found = self._matrices[kind, transposed] = whole.T.tocsr() if transposed else whole
         return found
 
@@ -440,6 +485,6 @@ class Resample(Window):
 
 
 WINDOWS, FOLD, RESAMPLE = Windows(), Fold(), Resample()
-LARGEST_IN_WINDOW, LARGEST_IN_RANGE = LargestInWindow(), LargestInRange()
+LARGEST_IN_WINDOW, LARGEST_IN_RANGE, PLACE_AT_LARGEST = LargestInWindow(), LargestInRange(), PlaceAtLargest()
 CONVOLVE, CONVOLVE_TRANSPOSED, CONVOLVE_KERNEL = Convolve(), ConvolveTransposed(), ConvolveKernel()
 register_module(__name__)

@@ -105,9 +105,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The tree with these containers and these leaves."""
     leaves = list(leaves)
     if len(leaves) != treespec.num_leaves:
-        raise ValueError(
-            f"tree_unflatten: {treespec} has {treespec.num_leaves} leaves, but {len(leaves)} were given"
-        )
+        raise ValueError(f"tree_unflatten: {treespec} has {treespec.num_leaves} leaves, but {len(leaves)} were given")
     return _rebuilt(iter(leaves), treespec)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import weft
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, INTEGER
+from ...dtype import BOOL, INTEGER, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...ops.primitive import update, write_out
 from ...tensor import Tensor, wrap_dim
@@ -403,7 +402,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Shape: (*) of int64 → (*, num_classes) of int64
     """
     require_tensor(tensor, "one_hot", "tensor")
-    if tensor.dtype is not dtypes.int64:
+    if tensor.dtype is not int64:
         raise DtypeError(f"one_hot: is only applicable to index tensor of type int64, got {tensor.dtype}; use .long()")
     if tensor.numel() == 0:
         if num_classes <= 0:

@@ -6,7 +6,7 @@ import math
 
 import weft
 
-from ... import dtype as dtypes
+from ...dtype import bool_, dtype, float32
 from ...errors import DtypeError, ShapeError
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
@@ -94,7 +94,7 @@ def _attention_weights(scores: Tensor, mask: Tensor | None, never_empty: bool = 
     """softmax over the last dimension; rows in which the mask leaves nothing become 0."""
     if mask is None:
         return scores.softmax(-1)
-    if mask.dtype is dtypes.bool_:
+    if mask.dtype is bool_:
         scores = scores.masked_fill(~mask, float("-inf"))
     else:
         scores = scores + mask
@@ -143,7 +143,7 @@ def _check_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
         return
     if is_causal:
         raise ValueError(f"{name}: explicit attn_mask should not be set when is_causal=True")
-    if mask.dtype not in (dtypes.bool_, query.dtype, dtypes.float32):
+    if mask.dtype not in (bool_, query.dtype, float32):
         raise DtypeError(
             f"{name}: expected attn_mask dtype to be bool or float or to match query dtype, but got {mask.dtype} and "
             f"{query.dtype}"
@@ -200,6 +200,8 @@ def multi_head_attention_forward(
         _refuse_static(static_k, static_v)
         k = weft.cat([k, bias_k.expand(1, examples, width)])
         v = weft.cat([v, bias_v.expand(1, examples, width)])
+    kind = query.dtype
+    q, k, v, static_k, static_v = widened(q, k, v, static_k, static_v)
     heads = lambda x: x.reshape(-1, examples * num_heads, head_width).transpose(0, 1)
     q = heads(q)  # (N·H, L, d)
     k = heads(k) if static_k is None else _static("static_k", static_k, examples * num_heads, head_width)
@@ -216,13 +218,13 @@ def multi_head_attention_forward(
     else:
         attention = _attention_weights(scores, mask)
     attention = _dropped(attention, dropout_p if training else 0.0)
-    joined = (attention @ v).transpose(0, 1).reshape(length * examples, width)  # heads side by side
+    joined = (attention @ v).transpose(0, 1).reshape(length * examples, width).to(kind)  # heads side by side
     y = linear(joined, out_proj_weight, out_proj_bias).reshape(length, examples, -1)
     if not batched:
         y = y.squeeze(1)
     if not need_weights:
         return y, None
-    shown = attention.reshape(examples, num_heads, length, sources)
+    shown = attention.reshape(examples, num_heads, length, sources).to(kind)
     if average_attn_weights:
         shown = shown.mean(1)
     return y, shown if batched else shown.squeeze(0)
@@ -269,7 +271,7 @@ def _merged_mask(
     heads: int,
     length: int,
     sources: int,
-    kind: dtypes.dtype,
+    kind: dtype,
 ) -> Tensor | None:
     """Both masks as one float mask to add to the scores, broadcasting against (N·H, L, S)."""
     if attn_mask is not None:
@@ -282,9 +284,9 @@ def _merged_mask(
     return padding if attn_mask is None else attn_mask + padding
 
 
-def _as_float_mask(mask: Tensor, kind: dtypes.dtype) -> Tensor:
+def _as_float_mask(mask: Tensor, kind: dtype) -> Tensor:
     """True → −∞, false → 0; float masks as they are."""
-    if mask.dtype is not dtypes.bool_:
+    if mask.dtype is not bool_:
         return mask
     return weft.zeros(mask.shape, dtype=kind).masked_fill(mask, float("-inf"))
 
@@ -327,7 +329,7 @@ def _check_heads(
     if is_causal and attn_mask is None:
         raise ValueError(f"{name}: need attn_mask if specifying the is_causal hint")
     for what, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
-        if mask is not None and mask.dtype is not dtypes.bool_ and not mask.is_floating_point():
+        if mask is not None and mask.dtype is not bool_ and not mask.is_floating_point():
             raise DtypeError(f"{name}: only bool and floating types of {what} are supported, got {mask.dtype}")
     if key_padding_mask is not None and key_padding_mask.ndim != query.ndim - 1:
         raise ShapeError(f"{name}: expected key_padding_mask {query.ndim - 1}-D, got {tuple(key_padding_mask.shape)}")

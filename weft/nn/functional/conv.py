@@ -306,8 +306,8 @@ def fold(
     if any(c < 1 for c in count) or x.shape[2] != total(count):
         raise ShapeError(
             f"fold: Given output_size={output_size}, kernel_size={kernel_size}, dilation={dilation}, "
-            f"padding={padding}, stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
-            f"{' * '.join(map(str, count))} = {total(count)}, but got {x.shape[2]}"
+            f"padding={padding}, stride={stride}, expected size of input's dimension 2 to match the calculated "
+            f"number of sliding blocks {' * '.join(map(str, count))} = {total(count)}, but got {x.shape[2]}"
         )
     windows = x.reshape(x.shape[0], x.shape[1] // taken, *kernel_size, *count).permute(0, 1, 4, 5, 2, 3)
     image = FOLD(windows, lengths=lengths, stride=stride, dilation=dilation)

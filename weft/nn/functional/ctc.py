@@ -6,8 +6,7 @@ from typing import Any
 
 import weft
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT
+from ...dtype import FLOAT, float16
 from ...errors import DtypeError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, require_float, require_tensor
@@ -150,5 +149,5 @@ def _check(scores: Tensor, labels: Tensor, steps: Tensor, sizes: Tensor, blank: 
             f"ctc_loss: expected targets to have size at least {int(sizes.max())} (the longest target) at dimension 1, "
             f"but got size {labels.shape[1]}"
         )
-    if dtypes.float16 is scores.dtype:
+    if float16 is scores.dtype:
         raise DtypeError("ctc_loss: not implemented for float16; use float32 log probabilities")

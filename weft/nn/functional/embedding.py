@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weft
 
-from ... import dtype as dtypes
+from ...dtype import int32, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, require_tensor, widened
@@ -169,7 +169,7 @@ def _bag_maximum(
 def _check_lookup(name: str, input: Tensor, weight: Tensor) -> None:
     require_tensor(input, name)
     require_tensor(weight, name, "weight")
-    if input.dtype not in (dtypes.int64, dtypes.int32):
+    if input.dtype not in (int64, int32):
         raise DtypeError(
             f"{name}: expected 'input' (the row numbers) to have one of the types int64, int32; but got {input.dtype}; "
             "convert it with .long()"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ...dtype import FLOAT
 from ...errors import DtypeError, ShapeError
 from ...tensor import Tensor, wrap
 from ._arguments import spatial, total
@@ -65,7 +65,7 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> No
         raise ValueError(
             f"grid_sample: padding_mode must be 'zeros', 'border', or 'reflection', but got: {padding_mode!r}"
         )
-    if input.dtype is not grid.dtype or input.dtype.category != dtypes.FLOAT:
+    if input.dtype is not grid.dtype or input.dtype.category != FLOAT:
         raise DtypeError(
             f"grid_sample: expected input and grid of one floating-point type, but got {input.dtype} and {grid.dtype}"
         )
@@ -149,7 +149,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """
     size = tuple(size)
     n = len(size) - 2
-    if theta.dtype.category != dtypes.FLOAT:
+    if theta.dtype.category != FLOAT:
         raise DtypeError(f"affine_grid: Expected theta to have floating point type, but got {theta.dtype}")
     if n not in (2, 3):
         raise NotImplementedError(f"affine_grid: only supports 4D and 5D sizes, for 2D and 3D grids, got size {size}")
@@ -160,13 +160,13 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         )
     if any(s <= 0 for s in size):
         raise ShapeError(f"affine_grid: Expected non-zero, positive output size. Got {size}")
-    axes = [_axis(length, bool(align_corners), theta.dtype) for length in size[2:]]
+    axes = [_axis(length, bool(align_corners)) for length in size[2:]]
     mesh = np.meshgrid(*axes, indexing="ij")[::-1]  # x first
     points = np.stack([*mesh, np.ones(size[2:])], -1).reshape(-1, n + 1).astype(theta.dtype.np)
     return (wrap(points) @ theta.transpose(1, 2)).reshape(size[0], *size[2:], n)
 
 
-def _axis(length: int, align: bool, kind: dtypes.dtype) -> np.ndarray:
+def _axis(length: int, align: bool) -> np.ndarray:
     """Places of the elements of a line in [−1, 1]."""
     if length <= 1:
         return np.zeros(length)

@@ -11,8 +11,7 @@ import warnings
 
 import weft
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT
+from ...dtype import FLOAT, dtype, int64, result_dtype, uint8
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, reduced, require_float, require_tensor, widened
@@ -423,7 +422,7 @@ def _check_classes(name: str, input: Tensor, target: Tensor, weight: Tensor | No
     require_float(input, name)
     if input.ndim == 0:
         raise ShapeError(f"{name}: expected an input with 1 or more dimensions (got 0)")
-    if target.dtype not in (dtypes.int64, dtypes.uint8):
+    if target.dtype not in (int64, uint8):
         raise DtypeError(f"{name}: expected target dtype to be int64 or uint8, but got {target.dtype}; use .long()")
     if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
         raise ShapeError(
@@ -456,8 +455,8 @@ def _pair(name: str, input: Tensor, target: Tensor, floating: bool = False, warn
     return widened(input, target)
 
 
-def _common_type(input: Tensor, target: Tensor) -> dtypes.dtype:
-    return input.dtype if input.dtype is target.dtype else dtypes.result_dtype((input, target))
+def _common_type(input: Tensor, target: Tensor) -> dtype:
+    return input.dtype if input.dtype is target.dtype else result_dtype((input, target))
 
 
 def _fitting_weight(name: str, weight: Tensor, input: Tensor) -> Tensor:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import weft
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT
+from ...dtype import FLOAT, get_default_dtype, int64, result_dtype
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, reduced, require_float, require_tensor, widened
@@ -33,13 +32,10 @@ __all__ = [
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x₁ · x₂ / (max(‖x₁‖, ε) · max(‖x₂‖, ε)) along `dim`, broadcasting. Shape: (*, D, *) → (*, *)."""
-    kind = dtypes.result_dtype((x1, x2))
+    kind = result_dtype((x1, x2))
     if not kind.is_floating_point:
         raise DtypeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {kind}")
-    a, b = widened(x1.to(kind), x2.to(kind))
-    if a.ndim != b.ndim:  # `dim` counts in the broadcast shape
-        rank = max(a.ndim, b.ndim)
-        a, b = (x.reshape(*(1,) * (rank - x.ndim), *x.shape) for x in (a, b))
+    a, b = weft.broadcast_tensors(*widened(x1.to(kind), x2.to(kind)))
     return (_unit(a, dim, eps) * _unit(b, dim, eps)).sum(dim).to(kind)
 
 
@@ -110,14 +106,14 @@ def cosine_embedding_loss(
             f"{name}: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with "
             f"sizes {list(input1.shape)} and {list(input2.shape)}"
         )
-    a, b = widened(*(x if x.dtype.category >= FLOAT else x.to(dtypes.get_default_dtype()) for x in (input1, input2)))
+    a, b = widened(*(x if x.dtype.category >= FLOAT else x.to(get_default_dtype()) for x in (input1, input2)))
     tiny = 1e-12
     inner = (a * b).sum(-1)
     cosine = inner / ((a.square().sum(-1) + tiny) * (b.square().sum(-1) + tiny)).sqrt()
     alike = weft.where(target == 1, 1 - cosine, 0)
     unlike = weft.where(target == -1, (cosine - margin).clamp(min=0), 0)
-    kind = dtypes.result_dtype((input1, input2))
-    return reduced(alike + unlike, reduction).to(kind if kind.category >= FLOAT else dtypes.get_default_dtype())
+    kind = result_dtype((input1, input2))
+    return reduced(alike + unlike, reduction).to(kind if kind.category >= FLOAT else get_default_dtype())
 
 
 def margin_ranking_loss(
@@ -150,7 +146,7 @@ def soft_margin_loss(
     """log(1 + e^(−t x)), t = ±1, without overflow. Shape: (*), (*) → () or (*)."""
     reduction = chosen_reduction("soft_margin_loss", reduction, size_average, reduce)
     x, t = widened(input, target)
-    return reduced((-t * x).logaddexp(0.0), reduction).to(dtypes.result_dtype((input, target)))
+    return reduced((-t * x).logaddexp(0.0), reduction).to(result_dtype((input, target)))
 
 
 # ------------------------------------------------------------------------------------------- many classes
@@ -202,7 +198,7 @@ def _check_multi_margin(name: str, input: Tensor, target: Tensor, p: int, weight
             f"{name}: target tensor should be 1-D with size equal to the number of input samples. Expected target size "
             f"[{examples}], but got {list(target.shape)}. Input has shape {list(input.shape)}"
         )
-    if target.dtype is not dtypes.int64:
+    if target.dtype is not int64:
         raise DtypeError(f"{name}: expected target of type int64, got {target.dtype}; convert it with .long()")
     classes = input.shape[-1] if input.ndim else 1
     if weight is not None and (weight.ndim > 1 or weight.numel() != classes):
@@ -231,7 +227,7 @@ def multilabel_margin_loss(
         raise ShapeError(
             f"{name}: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
-    if target.dtype is not dtypes.int64:
+    if target.dtype is not int64:
         raise DtypeError(f"{name}: expected target of type int64, got {target.dtype}; convert it with .long()")
     classes = input.shape[-1] if input.ndim else 1
     if any_true((target < -1) | (target >= classes)):

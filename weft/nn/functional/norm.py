@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import weft
 
-from ... import dtype as dtypes
+from ...dtype import LOW_PRECISION, finfo, float32
 from ...errors import DtypeError, ShapeError
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
@@ -36,6 +36,8 @@ def batch_norm(
     running statistics are used. Shape: (N, C, *), statistics and parameters (C,) → (N, C, *)
     """
     _check_batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if input.ndim < 2:  # nothing in it
+        return input.clone()
     x, mean, variance, scale, shift = widened(input, running_mean, running_var, weight, bias)
     if not training:
         return _normalized_by(x, mean, variance, scale, shift, eps).to(input.dtype)
@@ -120,7 +122,7 @@ def rms_norm(
     dims = _last_dims("rms_norm", input, normalized_shape, {"weight": weight})
     x, scale = widened(input, weight)
     if eps is None:
-        eps = dtypes.finfo(x.dtype).eps
+        eps = finfo(x.dtype).eps
     y = x * (x.square().mean(dims, keepdim=True) + eps).rsqrt()
     return _affine(y, scale, None).to(input.dtype)
 
@@ -237,10 +239,12 @@ def _check_batch_norm(
     _check_statistics(name, running_mean, running_var)
     if not training and running_mean is None:
         raise ShapeError(f"{name}: running_mean must be defined in evaluation mode; pass it, or training=True")
-    if input.ndim < 2:
+    if input.ndim < 2 and input.numel():
         raise ShapeError(
             f"{name}: expected input of shape (N, C, *), got {tuple(input.shape)}; add the batch dimension"
         )
+    if input.ndim < 2:
+        return
     if training and input.shape[0] * input.shape[2:].numel() == 1:
         raise ShapeError(
             f"{name}: expected more than 1 value per channel when training, got input {tuple(input.shape)}"
@@ -264,7 +268,7 @@ def _check_types(name: str, input: Tensor, parameters: dict[str, Tensor | None])
     for what, parameter in parameters.items():
         if parameter is None or parameter.dtype is input.dtype:
             continue
-        if not (input.dtype in dtypes.LOW_PRECISION and parameter.dtype is dtypes.float32):
+        if not (input.dtype in LOW_PRECISION and parameter.dtype is float32):
             raise DtypeError(
                 f"{name}: mixed dtype: input is {input.dtype}, {what} is {parameter.dtype}; convert one with .to(...)"
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ...dtype import FLOAT, bool_
 from ...errors import DtypeError, ShapeError
 from ...ops.join import pad
 from ...ops.window import CONVOLVE, LARGEST_IN_RANGE, LARGEST_IN_WINDOW, RESAMPLE, Taps
@@ -55,7 +55,7 @@ def _pooled(
     batched(input, n, name)
     check_not_empty(input, n, name)
     size = per_dimension(size, n, name, "kernel_size", 1)
-    stride = size if stride is None or stride == [] else per_dimension(stride, n, name, "stride", 1)
+    stride = size if stride is None or stride in ([], ()) else per_dimension(stride, n, name, "stride", 1)
     padding = per_dimension(padding, n, name, "padding", 0)
     dilation = per_dimension(dilation, n, name, "dilation", 1)
     if any(p > (d * (k - 1) + 1) // 2 for p, k, d in zip(padding, size, dilation, strict=True)):
@@ -103,7 +103,7 @@ def _max_pool(
 
 
 def _check_ordered(name: str, input: Tensor) -> None:
-    if input.dtype.is_complex or input.dtype is dtypes.bool_:
+    if input.dtype.is_complex or input.dtype is bool_:
         raise DtypeError(f'{name}: "{name}" not implemented for {input.dtype}; there is no largest element')
 
 
@@ -222,7 +222,7 @@ def _avg_pool(
 ) -> Tensor:
     geometry = _pooled(name, n, input, size, stride, padding, 1, ceil_mode)
     geometry.pop("dilation")
-    if input.dtype.is_complex or input.dtype is dtypes.bool_:
+    if input.dtype.is_complex or input.dtype is bool_:
         raise DtypeError(f'{name}: "{name}" not implemented for {input.dtype}; convert the input with .float()')
     if divisor_override == 0:
         raise ShapeError(f"{name}: divisor must be not zero")
@@ -231,7 +231,7 @@ def _avg_pool(
     if divisor is None:
         divisor = _members(spatial(input, n), **geometry, count_padding=count_include_pad)
         divisor = divisor if isinstance(divisor, int) else wrap(divisor).to(input.dtype)
-    if input.dtype.category < dtypes.FLOAT:
+    if input.dtype.category < FLOAT:
         return sums.div(divisor, rounding_mode="trunc")
     return sums / divisor
 
@@ -350,7 +350,7 @@ def _adaptive_counts(name: str, n: int, input: Tensor, output_size: Any) -> tupl
 
 def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Tensor:
     counts = _adaptive_counts(name, n, input, output_size)
-    if input.dtype.category != dtypes.FLOAT:
+    if input.dtype.category != FLOAT:
         raise DtypeError(f'{name}: "{name}" not implemented for {input.dtype}; convert the input with .float()')
     kept = input.ndim - n
     if all(count == 1 for count in counts):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ...dtype import FLOAT, float64, uint8
 from ...errors import DtypeError, ShapeError
 from ...ops.primitive import python_int
 from ...ops.window import RESAMPLE, Taps
@@ -136,11 +136,11 @@ def interpolate(
         return _adaptive_avg_pool(f"adaptive_avg_pool{n}d", n, input, sizes)
     if mode in NEAREST and n == 2 and sizes == spatial(input, 2):
         return input.clone()
-    if input.dtype is dtypes.uint8 and mode not in NEAREST:
+    if input.dtype is uint8 and mode not in NEAREST:
         return (
             _resampled(input.float(), sizes, scales, mode, bool(align_corners), antialias).round().clamp(0, 255).byte()
         )
-    if input.dtype.category != dtypes.FLOAT and input.dtype is not dtypes.uint8:
+    if input.dtype.category != FLOAT and input.dtype is not uint8:
         raise DtypeError(f'interpolate: "upsample" not implemented for {input.dtype}; convert the input with .float()')
     return _resampled(input, sizes, scales, mode, bool(align_corners), antialias)
 
@@ -148,7 +148,7 @@ def interpolate(
 def _resampled(
     x: Tensor, sizes: tuple[int, ...], scales: tuple[Any, ...], mode: str, align_corners: bool, antialias: bool
 ) -> Tensor:
-    wide = x.dtype is dtypes.float64
+    wide = x.dtype is float64
     for dim, (count, scale) in enumerate(zip(sizes, scales, strict=True), start=2):
         taps = taps_for(mode, x.shape[dim], count, scale, align_corners, antialias, wide)
         x = RESAMPLE(x, dim=dim, taps=taps, transposed=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import DtypeError, ShapeError
 from ...ops.sample import rand
+from ...ops.window import PLACE_AT_LARGEST
 from ...tensor import Tensor, wrap
 from ._arguments import batched, per_dimension, spatial, total
 from .pool import Pair, _check_ordered, read_at
@@ -190,13 +191,13 @@ def _max_unpool(
             f"{name}: Expected input to have non-zero size for non-batch dimensions, got {list(input.shape)}"
         )
     size = per_dimension(kernel_size, n, name, "kernel_size", 1)
-    stride = size if stride is None or stride == [] else per_dimension(stride, n, name, "stride", 1)
+    stride = size if stride is None or stride in ([], ()) else per_dimension(stride, n, name, "stride", 1)
     padding = per_dimension(padding, n, name, "padding")
     lengths = _unpooled_sizes(name, spatial(input, n), size, stride, padding, output_size)
     lead = input.shape[: input.ndim - n]
     count = total(spatial(input, n))
-    blank = wrap(np.zeros((*lead, total(lengths)), input.dtype.np))
-    flat = blank.scatter(-1, indices.reshape(*lead, count), input.reshape(*lead, count))
+    places, values = indices.reshape(*lead, count), input.reshape(*lead, count)
+    flat = PLACE_AT_LARGEST(values, places, length=total(lengths))
     return flat.reshape(*lead, *lengths)
 
 

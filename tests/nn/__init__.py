@@ -1,0 +1,1 @@
+"""Tests of the functions and layers of networks."""
