@@ -11,6 +11,7 @@ __all__ = [
     "GeneratorError",
     "IndexRangeError",
     "LinAlgError",
+    "OptionError",
     "ShapeError",
     "TransformError",
     "WeftError",
@@ -47,6 +48,10 @@ class TransformError(WeftError, RuntimeError):
 
 class LinAlgError(WeftError, RuntimeError, ValueError):
     """A matrix without the property that a factorisation needs (singular, not positive definite)."""
+
+
+class OptionError(WeftError, RuntimeError, ValueError):
+    """An argument with a value that an operation does not know (a mode, an order, a driver)."""
 
 
 class GeneratorError(WeftError, RuntimeError):

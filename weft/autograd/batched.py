@@ -68,7 +68,7 @@ def entered(levels: Sequence[Level]) -> Iterator[None]:
 def _sampled(name: str, sampler: str, source: Any, parameters: Sequence[Any], options: dict[str, Any]) -> Tensor:
     """Draw random numbers inside vmap, as the innermost one's `randomness` says.
 
-    'different' draws example by example, so the numbers are those of a Python loop; 'same' draws
+    'different' draws example by example, so one call gives the numbers of a Python loop over it; 'same' draws
     once, or from the same place of the stream for each example where a parameter varies.
     """
     *others, level = _state.levels

@@ -35,7 +35,6 @@ class FunctionCtx:
         self._saved: list[Any] = []
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
-        self._node: Any = lambda: None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors (inputs, outputs or others) for `backward`, where `saved_tensors` returns them."""
@@ -73,44 +72,47 @@ class FunctionCtx:
 
     def _save(self, node: Node, outputs: Sequence[Any]) -> None:
         """Turn what was handed to `save_for_backward` into functions that give it back."""
-        self._node = weakref.ref(node)
+        maker = weakref.ref(node)
         places = {id(y): index for index, y in enumerate(outputs) if isinstance(y, Tensor)}
         alone = len(outputs) == 1
         for x in self._to_save:
             if x is None:
                 self._saved.append(None)
             elif id(x) in places and x.node is not None:
-                self._saved.append(self._output_entry(x, None if alone else places[id(x)]))
+                self._saved.append(_output_entry(x, maker, None if alone else places[id(x)]))
             else:
-                self._saved.append(self._input_entry(x))
+                self._saved.append(_input_entry(x, maker))
         self._to_save = ()
 
-    def _input_entry(self, x: Tensor) -> Callable[[], Tensor]:
-        if mode.saved_hooks is not None and x._interpreter is None:
-            held = packed(x)
-            return lambda: unpacked(held)
-        version = x._version
 
-        def entry() -> Tensor:
-            if x._version != version:
-                raise_modified(self._node(), "input", x.shape, version, x._version)
-            return x
+def _input_entry(x: Tensor, maker: Callable[[], Node]) -> Callable[[], Tensor]:
+    """What gives a saved tensor back after checking that it was not written to."""
+    if mode.saved_hooks is not None and x._interpreter is None:
+        held = packed(x)
+        return lambda: unpacked(held)
+    version = x._version
 
-        return entry
+    def entry() -> Tensor:
+        if x._version != version:
+            raise_modified(maker(), "input", x.shape, version, x._version)
+        return x
 
-    def _output_entry(self, y: Tensor, index: int | None) -> Callable[[], Tensor]:
-        """An output is kept apart from its node, which would otherwise own itself."""
-        plain = y.detach()
-        held = Packed(plain) if mode.saved_hooks is not None and y._interpreter is None else plain
-        version = plain._version
+    return entry
 
-        def entry() -> Tensor:
-            if plain._version != version:
-                raise_modified(self._node(), "output", plain.shape, version, plain._version)
-            value, node = unpacked(held), self._node()
-            return relinked(value, node if index is None else pick(node, index))
 
-        return entry
+def _output_entry(y: Tensor, maker: Callable[[], Node], index: int | None) -> Callable[[], Tensor]:
+    """The same for an output, which is kept apart from its node: that would otherwise own itself."""
+    plain = y.detach()
+    held = Packed(plain) if mode.saved_hooks is not None and y._interpreter is None else plain
+    version = plain._version
+
+    def entry() -> Tensor:
+        if plain._version != version:
+            raise_modified(maker(), "output", plain.shape, version, plain._version)
+        value, node = unpacked(held), maker()
+        return relinked(value, node if index is None else pick(node, index))
+
+    return entry
 
 
 def once_differentiable(backward: Callable) -> Callable:
@@ -346,8 +348,8 @@ class _Custom:
         if r is None:
             return None
         if not isinstance(r, Tensor):
-            raise TypeError(
-                f"{self.title}: backward returned {type(r).__name__} as gradient {index}; expected a tensor"
+            raise AutogradError(
+                f"{self.title}: backward returned {type(r).__name__} as gradient {index}; expected a tensor or None"
             )
         wanted, own = self.inputs[index], self.input_levels[index]
         for level in self.levels:

@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+ALWAYS = (True,)
+
+
 class Variables:
     """The arguments that one transform differentiates by, each with its own place on the tape."""
 
@@ -44,6 +47,7 @@ class Variables:
         self.name, self.recording = name, mode.grad
         given, self.spec = tree_flatten(tree)
         self.own: set[int] = set()
+        self.running = [True]  # for other transforms its variables are leaves only while the function runs
         with enable_grad():
             self.tensors = [self._variable(x) for x in given]
 
@@ -58,7 +62,9 @@ class Variables:
     def leaf(self, x: Tensor) -> Tensor:
         """x, made here, as a new leaf that is this transform's own."""
         x.requires_grad_()
-        self.own |= {id(edge_of(x))}
+        leaf = edge_of(x)
+        leaf._running = self.running
+        self.own |= {id(leaf)}
         return x
 
     @property
@@ -68,7 +74,7 @@ class Variables:
     def attached(self, tensors: Sequence[Any]) -> bool:
         """Whether any of the tensors depends on leaves that are not this transform's own."""
         roots = [edge_of(x) for x in tensors if isinstance(x, Tensor) and x.requires_grad]
-        return any(key not in self.own for key in leaves(roots))
+        return any(key not in self.own and getattr(x, "_running", ALWAYS)[0] for key, x in leaves(roots).items())
 
     def released(self, tree: Any) -> Any:
         """Results without their ties to this transform's variables, if those are their only ties."""
@@ -151,6 +157,7 @@ def _run(func: Callable, args: tuple[Any, ...], kwargs: dict[str, Any], argnums:
     values = variables.tree if isinstance(argnums, tuple) else (variables.tree,)
     with enable_grad():
         result = func(*_replaced(args, positions, values), **kwargs)
+    variables.running[0] = False
     output, aux = _apart(result, has_aux, name)
     return variables, output, aux
 

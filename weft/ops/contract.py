@@ -15,7 +15,7 @@ from ..dtype import BOOL, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap, wrap_dim
 from .elementwise import ADD, conj
-from .primitive import F32, F64, Contraction, _raise_rank, is_number, mode, operation, summed_to, write_out
+from .primitive import F32, F64, Contraction, _raise_rank, mode, operation, summed_to, write_out
 
 
 class Matmul(Contraction):
@@ -93,16 +93,14 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
 
 
 def _general_product(input: Tensor, other: Tensor, name: str) -> Tensor:
-    for role, x in (("input", input), ("other", other)):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}: argument '{role}' must be a Tensor, got {type(x).__name__}")
+    need_tensors(name, input, other)
     if input.ndim == 0 or other.ndim == 0:
         raise ShapeError(
             f"{name}: both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D; "
             "use * for scalars"
         )
     same_dtype(name, input, other)
-    if input.dtype.category == BOOL:
+    if input.dtype.category == BOOL and input.numel() and other.numel():
         raise DtypeError(f'{name}: "{name}" not implemented for bool; convert the inputs with .int() or .float() first')
     if input.shape[-1] != other.shape[-2 if other.ndim > 1 else 0]:
         raise _inner_error(input, other, name)
@@ -112,8 +110,9 @@ def _general_product(input: Tensor, other: Tensor, name: str) -> Tensor:
         result = MATMUL(a, b)
     except ValueError:
         raise ShapeError(
-            f"{name}: the batch dimensions of {tuple(input.shape)} and {tuple(other.shape)} cannot be broadcast (the size "
-            "of tensor a must match the size of tensor b at non-singleton dimensions); unsqueeze or expand one of them"
+            f"{name}: the batch dimensions of {tuple(input.shape)} and {tuple(other.shape)} cannot be broadcast (the "
+            "size of tensor a must match the size of tensor b at non-singleton dimensions); unsqueeze or expand one "
+            "of them"
         ) from None
     if input.ndim == 1:
         result = result.squeeze(-2)
@@ -127,6 +126,16 @@ def _inner_error(input: Tensor, other: Tensor, name: str) -> ShapeError:
         f"{name}: inner sizes differ (mat1 and mat2 shapes cannot be multiplied), {tuple(input.shape)} @ "
         f"{tuple(other.shape)}: {inner} ≠ {rows}{hint or '; transpose or reshape one of them'}"
     )
+
+
+def need_tensors(name: str, *values: Any) -> None:
+    """Every value must be a tensor."""
+    for position, x in enumerate(values):
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"{name}: argument {position + 1} must be a Tensor, got {type(x).__name__}; make one with "
+                "weft.tensor(...)"
+            )
 
 
 def same_dtype(name: str, *tensors: Tensor) -> None:
@@ -146,7 +155,8 @@ def need_rank(name: str, x: Any, rank: int, role: str) -> None:
         raise TypeError(f"{name}: argument '{role}' must be a Tensor, got {type(x).__name__}")
     if x.ndim != rank:
         raise ShapeError(
-            f"{name}: {role} must be {rank}D, got a {x.ndim}D tensor of shape {tuple(x.shape)}; reshape it, or use matmul"
+            f"{name}: {role} must be {rank}D, got a {x.ndim}D tensor of shape {tuple(x.shape)}; reshape it, or use "
+            "matmul"
         )
 
 
@@ -179,7 +189,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     need_rank("bmm", mat2, 3, "batch2")
     if input.shape[0] != mat2.shape[0]:
         raise ShapeError(
-            f"bmm: batch sizes differ, {tuple(input.shape)} and {tuple(mat2.shape)}; use matmul to broadcast a batch of 1"
+            f"bmm: batch sizes differ, {tuple(input.shape)} and {tuple(mat2.shape)}; use matmul to broadcast a batch "
+            "of 1"
         )
     return product(input, mat2, "bmm")
 
@@ -211,17 +222,25 @@ def _need_vectors(name: str, x: Tensor, y: Tensor) -> None:
     need_rank(name, y, 1, "tensor")
     if x.shape != y.shape:
         raise ShapeError(
-            f"{name}: inconsistent tensor size, expected two vectors of equal length, got {x.shape[0]} and {y.shape[0]}; "
-            "use * to broadcast"
+            f"{name}: inconsistent tensor size, expected two vectors of equal length, got {x.shape[0]} and "
+            f"{y.shape[0]}; use * to broadcast"
         )
 
 
 @operation("linalg.vecdot", method=False, out=True)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Σ x̄ᵢ yᵢ along a dimension, the others broadcast."""
+    need_tensors("linalg.vecdot", x, y)
     same_dtype("linalg.vecdot", x, y)
+    if x.dtype.category < FLOAT:
+        raise DtypeError(
+            f"linalg.vecdot: expected a floating point or complex tensor as input, got {x.dtype}; convert it with "
+            ".float()"
+        )
     rank = max(x.ndim, y.ndim)
     at = wrap_dim(dim, rank, "linalg.vecdot") - rank
+    if rank == 0:
+        return conj(x) * y
     if min(x.ndim, y.ndim) < -at or x.shape[at] != y.shape[at]:
         raise ShapeError(
             f"linalg.vecdot: sizes along dim {dim} differ, {tuple(x.shape)} and {tuple(y.shape)}; they must be equal"
@@ -233,13 +252,14 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 @operation(out=True)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Products summed over the last dimension of both: y[i…, j…] = Σₖ x[i…, k] · other[j…, k]."""
+    need_tensors("inner", input, other)
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     same_dtype("inner", input, other)
     if input.shape[-1] != other.shape[-1]:
         raise ShapeError(
-            f"inner: inner() the last dimension must match on both input tensors but got shapes {tuple(input.shape)} and "
-            f"{tuple(other.shape)}; transpose one of them"
+            f"inner: inner() the last dimension must match on both input tensors but got shapes {tuple(input.shape)} "
+            f"and {tuple(other.shape)}; transpose one of them"
         )
     size = input.shape[-1]
     a = input.reshape(_count(input.shape[:-1]), size)  # (I, k)
@@ -379,8 +399,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 def _check_batches(name: str, x: Tensor, y: Tensor) -> None:
     if x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
         raise ShapeError(
-            f"{name}: expected batches (B, n, k) and (B, k, m), got {tuple(x.shape)} and {tuple(y.shape)}; check the batch "
-            "size and the inner size"
+            f"{name}: expected batches (B, n, k) and (B, k, m), got {tuple(x.shape)} and {tuple(y.shape)}; check the "
+            "batch size and the inner size"
         )
 
 
@@ -390,6 +410,7 @@ def _check_batches(name: str, x: Tensor, y: Tensor) -> None:
 @operation(out=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of `input` times the whole of `other`."""
+    need_tensors("kron", input, other)
     rank = max(input.ndim, other.ndim)
     left = (1,) * (rank - input.ndim) + tuple(input.shape)
     right = (1,) * (rank - other.ndim) + tuple(other.shape)
@@ -400,10 +421,11 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _cross(input: Tensor, other: Tensor, dim: int, name: str) -> Tensor:
+    need_tensors(name, input, other)
     if input.ndim != other.ndim:
         raise ShapeError(
-            f"{name}: inputs must have the same number of dimensions, got {tuple(input.shape)} and {tuple(other.shape)}; "
-            "unsqueeze one of them"
+            f"{name}: inputs must have the same number of dimensions, got {tuple(input.shape)} and "
+            f"{tuple(other.shape)}; unsqueeze one of them"
         )
     same_dtype(name, input, other)
     if input.dtype.category == BOOL:
@@ -436,7 +458,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if dim is None:
         dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
         if dim is None:
-            raise ShapeError(f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}; vectors have 3 elements")
+            raise ShapeError(
+                f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}; vectors have 3 elements"
+            )
     return _cross(input, other, dim, "cross")
 
 
@@ -447,78 +471,6 @@ def trace(input: Tensor) -> Tensor:
     if input.dtype.category == BOOL:
         raise DtypeError('trace: "trace" not implemented for bool; convert with .int()')
     return input.diagonal().sum()
-
-
-# -------------------------------------------------------------------------------------- distances
-
-
-def _check_cdist(x1: Tensor, x2: Tensor, p: float) -> None:
-    for role, x in (("X1", x1), ("X2", x2)):
-        if x.dtype not in (dtypes.float32, dtypes.float64):
-            raise DtypeError(f"cdist: cdist only supports floating-point dtypes (float32, float64), {role} got: {x.dtype}")
-        if x.ndim < 2:
-            raise ShapeError(f"cdist: {role} must be at least two-dimensional (…, P, M), got shape {tuple(x.shape)}")
-    same_dtype("cdist", x1, x2)
-    if x1.shape[-1] != x2.shape[-1]:
-        raise ShapeError(
-            f"cdist: X1 and X2 must have the same number of columns, got {tuple(x1.shape)} and {tuple(x2.shape)}"
-        )
-    if not is_number(p) or p < 0:
-        raise ValueError(f"cdist: p must be non-negative, got {p}")
-
-
-MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
-
-
-@operation(method=False)
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = MODES[0]) -> Tensor:
-    """‖x1ᵢ − x2ⱼ‖ₚ for all pairs of rows: (…, P, M), (…, R, M) → (…, P, R).
-
-    The gradient at distance 0 is 0. Many rows at p = 2 go through one matrix product.
-    """
-    _check_cdist(x1, x2, p)
-    if compute_mode is None:
-        compute_mode = MODES[0]
-    if compute_mode not in MODES and compute_mode not in range(3):
-        raise ValueError(f"cdist: {compute_mode!r} is not a valid value for compute_mode; choose one of {', '.join(MODES)}")
-    number = compute_mode if isinstance(compute_mode, int) else MODES.index(compute_mode)
-    many = x1.shape[-2] > 25 or x2.shape[-2] > 25
-    if p == 2 and (number == 1 or (number == 0 and many)):
-        return _root(_squared_by_product(x1, x2))
-    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)  # (…, P, R, M)
-    return _length(difference, p)
-
-
-def _squared_by_product(x1: Tensor, x2: Tensor) -> Tensor:
-    """|a|² + |b|² − 2 a·b, kept at or above 0 against rounding."""
-    products = product(x1, x2.transpose(-2, -1), "cdist")
-    squares = (x1 * x1).sum(-1, keepdim=True) + (x2 * x2).sum(-1).unsqueeze(-2)
-    return (squares - 2 * products).relu()
-
-
-def _root(squared: Tensor) -> Tensor:
-    """√x whose gradient at 0 is 0."""
-    from .elementwise import where
-
-    return where(squared == 0, 0, where(squared == 0, 1, squared).sqrt())
-
-
-def _length(difference: Tensor, p: float) -> Tensor:
-    """The p-norm over the last dimension, with gradient 0 for the zero vector."""
-    from .elementwise import where
-
-    size = difference.abs()
-    if p == 0:
-        return where(size == 0, size, 1).sum(-1)
-    if p == 1:
-        return size.sum(-1)
-    if p == 2:
-        return _root(difference.square().sum(-1))
-    if p == float("inf"):
-        return size.amax(-1) if difference.shape[-1] else size.sum(-1)
-    nonzero = where(size == 0, 1, size)
-    total = where(size == 0, 0, nonzero**p).sum(-1)
-    return where(total == 0, 0, where(total == 0, 1, total) ** (1 / p))
 
 
 @operation(method=False, out=True, name="linalg.diagonal")

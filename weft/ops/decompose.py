@@ -1,21 +1,17 @@
-"""Factorisations: Cholesky, QR, eigenvalues and singular values, with their gradients.
+"""Factorisations by elimination and reflection: Cholesky and QR, with their gradients.
 
-Gradients take part in every order because each is written in tensor operations on the factors.
-Factors are defined only up to signs or phases (their gauge); a gradient is meaningful for functions
-that do not depend on it. Exactly equal eigenvalues or singular values contribute nothing to the
-terms that would divide by their difference.
+Gradients are written in tensor operations on the factors, so that derivatives of every order follow.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 
-from ..errors import AutogradError, DtypeError, LinAlgError, ShapeError
+from ..errors import AutogradError, OptionError, ShapeError
 from ..tensor import Tensor, wrap
-from .elementwise import complex_from, conj, where
+from .elementwise import conj, where
 from .matrix import (
     adjoint,
     each_matrix,
@@ -29,30 +25,6 @@ from .matrix import (
 )
 from .primitive import Opaque, operation, summed_to
 from .solve import TRIANGULAR
-
-NOT_CONVERGED = (
-    "The algorithm failed to converge because the input matrix contained non-finite values or has too many repeated "
-    "values; check the input with isfinite().all()"
-)
-
-
-def _must_converge(name: str, values: np.ndarray) -> None:
-    """Raise if any eigenvalue or singular value is not finite, naming the first such matrix."""
-    if not np.isfinite(values).all():
-        first_failure(name, np.asarray((~np.isfinite(values)).any(-1), np.int32), NOT_CONVERGED)
-
-
-def _gaps(values: Tensor) -> Tensor:
-    """1 / (λⱼ − λᵢ), and 0 for equal values and on the diagonal."""
-    gap = values.unsqueeze(-2) - values.unsqueeze(-1)
-    return where(gap == 0, 0, 1 / where(gap == 0, 1, gap))
-
-
-def _diagonal_imaginary(x: Tensor) -> Tensor:
-    """i · Im of the diagonal, as a vector."""
-    part = x.diagonal(0, -2, -1).imag
-    return complex_from(part * 0, part)
-
 
 # ------------------------------------------------------------------------------------------- Cholesky
 
@@ -74,8 +46,8 @@ class Cholesky(Opaque):
             first_failure(
                 check,
                 info,
-                "The factorization could not be completed because the input is not positive-definite (the leading minor "
-                "of order {0} is not positive-definite); add a small multiple of the identity",
+                "The factorization could not be completed because the input is not positive-definite (the leading "
+                "minor of order {0} is not positive-definite); add a small multiple of the identity",
             )
         return factor, info
 
@@ -194,8 +166,8 @@ class Qr(Opaque):
             )
         if mode == "complete" and rows > columns:
             raise AutogradError(
-                f"linalg.qr: mode='complete' is not differentiable for more rows than columns ({rows} > {columns}); use "
-                "mode='reduced'"
+                f"linalg.qr: mode='complete' is not differentiable for more rows than columns ({rows} > {columns}); "
+                "use mode='reduced'"
             )
         return (_qr_slope(*g, *y, columns > rows),)
 
@@ -241,7 +213,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> QrResult:
     need_inexact("linalg.qr", A)
     need_matrices("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
-        raise ValueError(
+        raise OptionError(
             f"linalg.qr: received unrecognized mode {mode!r}; expected one of 'reduced' (default), 'r', or 'complete'"
         )
     q, r = QR(A, mode=mode)
@@ -282,11 +254,13 @@ def _check_reflectors(name: str, A: Tensor, tau: Tensor) -> None:
     need_matrices(name, A)
     rows, columns = A.shape[-2:]
     if rows < columns and name != "ormqr":
-        raise ShapeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got {tuple(A.shape)}")
+        raise ShapeError(
+            f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got {tuple(A.shape)}"
+        )
     if tau.ndim != A.ndim - 1 or tuple(tau.shape[:-1]) != tuple(A.shape[:-2]) or tau.shape[-1] > columns:
         raise ShapeError(
-            f"{name}: tau of shape {tuple(tau.shape)} does not fit A of shape {tuple(A.shape)}: expected one factor for each "
-            f"reflector, shape {(*A.shape[:-2], columns)} or shorter in the last dimension"
+            f"{name}: tau of shape {tuple(tau.shape)} does not fit A of shape {tuple(A.shape)}: expected one factor "
+            f"for each reflector, shape {(*A.shape[:-2], columns)} or shorter in the last dimension"
         )
 
 
@@ -335,247 +309,3 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     if left:
         return _reflected(input, tau, other, reverse=transpose, conjugate=transpose)
     return adjoint(_reflected(input, tau, adjoint(other), reverse=not transpose, conjugate=not transpose))
-
-
-# ---------------------------------------------------------------------------------------- eigenvalues
-
-
-class Eigh(Opaque):
-    """Λ, V with A = V Λ Vᴴ for Hermitian A, of which only one triangle is read.
-
-    gᴬ = V (diag gΛ + (Vᴴ gV) ∘ 1/(λⱼ − λᵢ)) Vᴴ
-    """
-
-    leading = 2
-
-    def reference(self, a, *, uplo, name):
-        try:
-            values, vectors = np.linalg.eigh(a, uplo)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, values)
-        return values, vectors
-
-    def vjp(self, g, y, a, *, uplo, name):
-        values, vectors = y
-        inside = (adjoint(vectors) @ g[1]) * _gaps(values)
-        scaled = vectors @ inside + vectors * g[0].unsqueeze(-2)
-        return (scaled @ adjoint(vectors),)
-
-
-class Eigvalsh(Opaque):
-    """The eigenvalues of a Hermitian matrix alone; gᴬ = V diag(g) Vᴴ."""
-
-    leading = 2
-
-    def reference(self, a, *, uplo, name):
-        try:
-            values = np.linalg.eigvalsh(a, uplo)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, values)
-        return values
-
-    def vjp(self, g, y, a, *, uplo, name):
-        vectors = EIGH(a, uplo=uplo, name=name)[1]
-        return ((vectors * g.unsqueeze(-2)) @ adjoint(vectors),)
-
-
-class Eig(Opaque):
-    """Λ, V with A V = V Λ, both complex, the columns of V of length 1.
-
-    gᴬ = V⁻ᴴ (diag gΛ + (Vᴴ gV − VᴴV Re diag(Vᴴ gV)) ∘ 1/conj(λⱼ − λᵢ)) Vᴴ
-    """
-
-    leading = 2
-
-    def reference(self, a):
-        kind = np.result_type(a.dtype, np.complex64)
-        try:
-            values, vectors = np.linalg.eig(a)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"linalg.eig: input tensor should not contain infs or NaNs. {NOT_CONVERGED}") from None
-        return values.astype(kind), vectors.astype(kind)
-
-    def vjp(self, g, y, a):
-        values, vectors = y
-        slope = _eig_slope(*g, values, vectors)
-        return (slope if a.dtype.is_complex else slope.real,)
-
-
-def _eig_slope(g_values: Tensor, g_vectors: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
-    from .solve import SOLVE
-
-    back = adjoint(vectors)
-    inside = back @ g_vectors
-    lengths = inside.diagonal(0, -2, -1).real  # how g would change the lengths, which are fixed
-    inside = (inside - (back @ vectors) * lengths.unsqueeze(-2)) * conj(_gaps(values))
-    total = inside @ back + g_values.unsqueeze(-1) * back
-    return SOLVE(back, total, check="linalg.eig")[0]
-
-
-class Eigvals(Opaque):
-    """The eigenvalues of a general matrix alone."""
-
-    leading = 2
-
-    def reference(self, a):
-        try:
-            values = np.linalg.eigvals(a)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"linalg.eigvals: input tensor should not contain infs or NaNs. {NOT_CONVERGED}") from None
-        return values.astype(np.result_type(a.dtype, np.complex64))
-
-    def vjp(self, g, y, a):
-        values, vectors = EIG(a)
-        slope = _eig_slope(g, vectors * 0, values, vectors)
-        return (slope if a.dtype.is_complex else slope.real,)
-
-
-EIGH, EIGVALSH, EIG, EIGVALS = Eigh(), Eigvalsh(), Eig(), Eigvals()
-EigResult = namedtuple("eig", "eigenvalues eigenvectors")
-
-
-def _triangle_name(name: str, UPLO: Any) -> str:
-    if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
-        raise ValueError(f"{name}: expected UPLO argument to be 'L' or 'U', but got {UPLO!r}")
-    return UPLO.upper()
-
-
-@operation("linalg.eigh", method=False, out=True)
-def eigh(A: Tensor, UPLO: str = "L") -> EigResult:
-    """Eigenvalues in ascending order and orthonormal eigenvectors of a Hermitian matrix."""
-    need_inexact("linalg.eigh", A)
-    need_square("linalg.eigh", A)
-    return EigResult(*EIGH(A, uplo=_triangle_name("linalg.eigh", UPLO), name="linalg.eigh"))
-
-
-@operation("linalg.eigvalsh", method=False, out=True)
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """Eigenvalues in ascending order of a Hermitian matrix."""
-    need_inexact("linalg.eigvalsh", A)
-    need_square("linalg.eigvalsh", A)
-    return EIGVALSH(A, uplo=_triangle_name("linalg.eigvalsh", UPLO), name="linalg.eigvalsh")
-
-
-@operation("linalg.eig", method=False, out=True)
-def eig(A: Tensor) -> EigResult:
-    """Complex eigenvalues and eigenvectors (columns of length 1) of a square matrix."""
-    need_inexact("linalg.eig", A)
-    need_square("linalg.eig", A)
-    return EigResult(*EIG(A))
-
-
-@operation("linalg.eigvals", method=False, out=True)
-def eigvals(A: Tensor) -> Tensor:
-    """Complex eigenvalues of a square matrix."""
-    need_inexact("linalg.eigvals", A)
-    need_square("linalg.eigvals", A)
-    return EIGVALS(A)
-
-
-# ------------------------------------------------------------------------------------- singular values
-
-
-class Svd(Opaque):
-    """U, S, Vᴴ with A = U diag(S) Vᴴ, S in descending order.
-
-    With Fᵢⱼ = 1/(sⱼ² − sᵢ²), Gᵤ = Uᴴ gU, Gᵥ = Vᴴ gV and skew(X) = X − Xᴴ:
-    gᴬ = U (diag gS + F∘skew(Gᵤ) S + S F∘skew(Gᵥ)) Vᴴ + (1 − UUᴴ) gU S⁻¹ Vᴴ + U S⁻¹ gVᴴ (1 − VVᴴ)
-    """
-
-    leading = 2
-
-    def reference(self, a, *, full, name):
-        try:
-            u, s, vh = np.linalg.svd(a, full_matrices=full)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, s)
-        return u, s, vh
-
-    def vjp(self, g, y, a, *, full, name):
-        (gu, gs, gvh), (u, s, vh) = g, y
-        count = s.shape[-1]
-        gu, u = gu.narrow(-1, 0, count), u.narrow(-1, 0, count)
-        gvh, vh = gvh.narrow(-2, 0, count), vh.narrow(-2, 0, count)
-        return (_svd_slope(gu, gs, gvh, u, s, vh),)
-
-
-def _svd_slope(gu: Tensor, gs: Tensor, gvh: Tensor, u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
-    rows, columns, count = u.shape[-2], vh.shape[-1], s.shape[-1]
-    left, right = adjoint(u) @ gu, vh @ adjoint(gvh)  # Uᴴ gU, Vᴴ gV
-    across, down = s.unsqueeze(-2), s.unsqueeze(-1)
-    gaps = _gaps(s * s)
-    inside = gaps * (left - adjoint(left)) * across + down * (gaps * (right - adjoint(right)))
-    per_value = gs
-    if u.dtype.is_complex:
-        per_value = gs + _diagonal_imaginary(left) / s
-    slope = u @ (inside @ vh + per_value.unsqueeze(-1) * vh)
-    if rows > count:
-        outside = gu / across
-        slope = slope + (outside - u @ (adjoint(u) @ outside)) @ vh
-    if columns > count:
-        outside = gvh / down
-        slope = slope + u @ (outside - (outside @ adjoint(vh)) @ vh)
-    return slope
-
-
-class Svdvals(Opaque):
-    """The singular values alone; gᴬ = U diag(g) Vᴴ."""
-
-    leading = 2
-
-    def reference(self, a, *, name):
-        try:
-            values = np.linalg.svd(a, compute_uv=False)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, values)
-        return values
-
-    def vjp(self, g, y, a, *, name):
-        u, _, vh = SVD(a, full=False, name=name)
-        return (u @ (g.unsqueeze(-1) * vh),)
-
-
-SVD, SVDVALS = Svd(), Svdvals()
-SvdResult = namedtuple("linalg_svd", "U S Vh")
-OldSvdResult = namedtuple("svd", "U S V")
-
-
-def _no_driver(name: str, driver: Any) -> None:
-    if driver is not None:
-        raise DtypeError(f"{name}: keyword argument driver= is only supported on CUDA inputs; got {driver!r}, leave it away")
-
-
-@operation("linalg.svd", method=False, out=True)
-def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SvdResult:
-    """U, S, Vᴴ with A = U diag(S) Vᴴ; square U and V unless full_matrices=False."""
-    need_inexact("linalg.svd", A)
-    need_matrices("linalg.svd", A)
-    _no_driver("linalg.svd", driver)
-    return SvdResult(*SVD(A, full=bool(full_matrices), name="linalg.svd"))
-
-
-@operation("linalg.svdvals", method=False, out=True)
-def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """The singular values in descending order."""
-    need_inexact("linalg.svdvals", A)
-    need_matrices("linalg.svdvals", A)
-    _no_driver("linalg.svdvals", driver)
-    return SVDVALS(A, name="linalg.svdvals")
-
-
-@operation(out=True)
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSvdResult:
-    """U, S, V with A = U diag(S) Vᴴ (older form of linalg.svd, which returns Vᴴ)."""
-    need_inexact("svd", input)
-    need_matrices("svd", input)
-    rows, columns = input.shape[-2:]
-    if compute_uv:
-        u, s, vh = SVD(input, full=not some, name="svd")
-        return OldSvdResult(u, s, adjoint(vh))
-    batch, kind = input.shape[:-2], input.dtype.np
-    u, v = np.zeros((*batch, rows, rows), kind), np.zeros((*batch, columns, columns), kind)
-    return OldSvdResult(wrap(u), SVDVALS(input, name="svd"), wrap(v))

@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ShapeError
+from ..errors import OptionError, ShapeError
 from ..tensor import Tensor, wrap_dims
-from .contract import need_rank, product, same_dtype
+from .contract import need_rank, need_tensors, product, same_dtype
 from .primitive import operation, write_out
 
 Labels = tuple[Any, ...]
@@ -34,9 +34,9 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, operands = _from_sublists(equation, *operands)
     elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    if not operands or not all(isinstance(x, Tensor) for x in operands):
-        found = ", ".join(type(x).__name__ for x in operands) or "none"
-        raise TypeError(f"einsum: must provide at least one operand, and all operands must be tensors; got {found}")
+    if not operands:
+        raise OptionError(f"einsum: must specify the equation string and at least one operand; got only {equation!r}")
+    need_tensors("einsum", *operands)
     inputs, output = _parsed(equation, tuple(x.ndim for x in operands))
     sizes = _sizes(equation, inputs, operands)
     terms = [_without_repeats(x, labels, sizes) for x, labels in zip(operands, inputs, strict=True)]
@@ -56,7 +56,7 @@ def _from_sublists(*args: Any) -> tuple[str, tuple[Any, ...]]:
         parts = []
         for item in sublist:
             if item is not Ellipsis and not (isinstance(item, int) and 0 <= item < len(LETTERS)):
-                raise ValueError(
+                raise OptionError(
                     f"einsum: expected subscripts in range [0, {len(LETTERS)}) or Ellipsis, but got {item!r}"
                 )
             parts.append("..." if item is Ellipsis else LETTERS[item])
@@ -76,10 +76,12 @@ def _parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], 
     terms = left.split(",")
     if len(terms) != len(ranks):
         more = "more" if len(terms) < len(ranks) else "fewer"
-        raise ValueError(
+        raise OptionError(
             f"einsum: {more} operands were provided ({len(ranks)}) than specified in the equation '{equation}'"
         )
-    inputs = tuple(_term_labels(equation, term, rank, n) for n, (term, rank) in enumerate(zip(terms, ranks, strict=True)))
+    inputs = tuple(
+        _term_labels(equation, term, rank, n) for n, (term, rank) in enumerate(zip(terms, ranks, strict=True))
+    )
     hidden = tuple(range(min((label for t in inputs for label in t if isinstance(label, int)), default=0), 0))
     if not arrow:
         seen = [label for t in inputs for label in t if isinstance(label, str)]
@@ -87,9 +89,9 @@ def _parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], 
     output = _split_labels(equation, right, hidden)
     for label in output:
         if output.count(label) > 1:
-            raise ValueError(f"einsum: output subscript {label} appears more than once in the output of '{equation}'")
+            raise OptionError(f"einsum: output subscript {label} appears more than once in the output of '{equation}'")
         if not any(label in t for t in inputs):
-            raise ValueError(f"einsum: output subscript {label} does not appear in any operand of '{equation}'")
+            raise OptionError(f"einsum: output subscript {label} does not appear in any operand of '{equation}'")
     return inputs, output
 
 
@@ -97,7 +99,7 @@ def _term_labels(equation: str, term: str, rank: int, number: int) -> Labels:
     named = len(term.replace("...", "", 1))
     hidden = rank - named
     if hidden < 0 or (hidden and "..." not in term):
-        raise ValueError(
+        raise OptionError(
             f"einsum: the number of subscripts in the equation ('{term}' in '{equation}') does not match the number of "
             f"dimensions ({rank}) for operand {number}; use '...' for the rest"
         )
@@ -108,8 +110,9 @@ def _split_labels(equation: str, term: str, hidden: Labels) -> Labels:
     before, dots, after = term.partition("...")
     for character in before + after:
         if character not in LETTERS:
-            raise ValueError(
-                f"einsum: invalid subscript {character!r} in '{equation}'; subscripts must be letters, '...', ',' or '->'"
+            raise OptionError(
+                f"einsum: invalid subscript {character!r} in '{equation}'; subscripts must be letters, '...', ',' or "
+                "'->'"
             )
     return (*before, *(hidden if dots else ()), *after)
 
@@ -127,8 +130,8 @@ def _sizes(equation: str, inputs: Sequence[Labels], operands: Sequence[Tensor]) 
             known = sizes.get(label, 1)
             if size != known and size != 1 and known != 1:
                 raise ShapeError(
-                    f"einsum: operand {number} of shape {tuple(x.shape)} has size {size} at dimension {d} for subscript "
-                    f"{label} of '{equation}', which does not broadcast with previously seen size {known}"
+                    f"einsum: operand {number} of shape {tuple(x.shape)} has size {size} at dimension {d} for "
+                    f"subscript {label} of '{equation}', which does not broadcast with previously seen size {known}"
                 )
             sizes[label] = known if size == 1 else size
     return sizes
@@ -223,12 +226,13 @@ def _volume(sizes: Sequence[int]) -> int:
 @operation(method=False, out=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over the last `dims` dimensions of a and the first of b, or over listed pairs."""
+    need_tensors("tensordot", a, b)
     a_dims, b_dims = _dot_dims(a, b, dims)
     for i, j in zip(a_dims, b_dims, strict=True):
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
             raise ShapeError(
-                f"tensordot: contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second "
-                f"has size {b.shape[j]} in dim {j}; shapes {tuple(a.shape)} and {tuple(b.shape)}"
+                f"tensordot: contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
+                f"second has size {b.shape[j]} in dim {j}; shapes {tuple(a.shape)} and {tuple(b.shape)}"
             )
         if a.shape[i] != b.shape[j]:  # a size of 1 is broadcast: sum the other one first
             a = a if a.shape[i] == 1 else a.sum(i, keepdim=True, dtype=a.dtype)
@@ -255,7 +259,9 @@ def _dot_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], tuple[i
     first, second = dims
     a_dims, b_dims = wrap_dims(first, a.ndim, "tensordot"), wrap_dims(second, b.ndim, "tensordot")
     if len(a_dims) != len(b_dims):
-        raise ShapeError(f"tensordot: both dimension lists should have same length, got {list(first)} and {list(second)}")
+        raise ShapeError(
+            f"tensordot: both dimension lists should have same length, got {list(first)} and {list(second)}"
+        )
     return a_dims, b_dims
 
 
@@ -270,9 +276,7 @@ def _best_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            options = {
-                k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)
-            }
+            options = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
             split[i, j] = min(options, key=options.get)
             cost[i, j] = options[split[i, j]]
     return split
@@ -317,8 +321,8 @@ def _check_chain(name: str, matrices: Sequence[Tensor]) -> None:
     for number, (x, y) in enumerate(itertools.pairwise(matrices)):
         if x.shape[1] != y.shape[0]:
             raise ShapeError(
-                f"{name}: tensors {number} and {number + 1} with shapes {tuple(x.shape)} and {tuple(y.shape)} cannot be "
-                f"multiplied: {x.shape[1]} ≠ {y.shape[0]}"
+                f"{name}: tensors {number} and {number + 1} with shapes {tuple(x.shape)} and {tuple(y.shape)} cannot "
+                f"be multiplied: {x.shape[1]} ≠ {y.shape[0]}"
             )
 
 

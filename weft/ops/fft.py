@@ -13,7 +13,7 @@ import numpy as np
 import scipy.fft
 
 from .. import dtype as dtypes
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, IndexRangeError, OptionError, ShapeError
 from ..tensor import Tensor, wrap, wrap_dim, wrap_dims
 from .elementwise import conj
 from .primitive import Opaque, operation
@@ -82,7 +82,7 @@ def _norm(name: str, norm: Any) -> str:
     if norm is None:
         return "backward"
     if norm not in DUAL:
-        raise ValueError(f"{name}: invalid normalization mode: {norm!r}; choose 'backward', 'forward' or 'ortho'")
+        raise OptionError(f"{name}: invalid normalization mode: {norm!r}; choose 'backward', 'forward' or 'ortho'")
     return norm
 
 
@@ -109,7 +109,9 @@ def _as_real(name: str, x: Tensor) -> Tensor:
 def _resized(name: str, x: Tensor, dim: int, size: int) -> Tensor:
     """x cut or filled with zeros to `size` along `dim`."""
     if size < 1:
-        raise ShapeError(f"{name}: invalid number of data points ({size}) specified along dimension {dim}; it must be ≥ 1")
+        raise ShapeError(
+            f"{name}: invalid number of data points ({size}) specified along dimension {dim}; it must be ≥ 1"
+        )
     present = x.shape[dim]
     if present > size:
         return x.narrow(dim, 0, size)
@@ -129,7 +131,7 @@ def _padded(x: Tensor, dim: int, before: int, after: int) -> Tensor:
 
 def _one_dim(name: str, x: Tensor, dim: int) -> int:
     if x.ndim == 0:
-        raise ShapeError(f"{name}: dimension specified as {dim} but tensor has no dimensions; unsqueeze it")
+        raise IndexRangeError(f"{name}: dimension specified as {dim} but tensor has no dimensions; unsqueeze it")
     return wrap_dim(dim, x.ndim, name)
 
 
@@ -142,12 +144,11 @@ def _many_dims(name: str, x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...],
             raise ShapeError(f"{name}: got shape with {count} values but input tensor only has {x.ndim} dimensions")
         dims = tuple(range(x.ndim - count, x.ndim))
     else:
-        dim = (dim,) if isinstance(dim, int) else tuple(dim)
-        if len({d % x.ndim for d in dim if x.ndim}) != len(dim):
-            raise ShapeError(f"{name}: FFT dims must be unique, got {dim}")
         dims = wrap_dims(dim, x.ndim, name)
     if s is not None and len(s) != len(dims):
-        raise ShapeError(f"{name}: when given, dim and shape arguments must have the same length, got {dims} and {tuple(s)}")
+        raise ShapeError(
+            f"{name}: when given, dim and shape arguments must have the same length, got {dims} and {tuple(s)}"
+        )
     return dims, list(s) if s is not None else [-1] * len(dims)
 
 
@@ -190,7 +191,9 @@ def _half_line(name: str, input: Tensor, n: Any, dim: int, norm: str) -> Tensor:
     at = _one_dim(name, x, dim)
     size = 2 * (x.shape[at] - 1) if n is None else n
     if size < 1:
-        raise ShapeError(f"{name}: invalid number of data points ({size}) specified along dimension {at}; it must be ≥ 1")
+        raise ShapeError(
+            f"{name}: invalid number of data points ({size}) specified along dimension {at}; it must be ≥ 1"
+        )
     return IRFFT(_resized(name, x, at, size // 2 + 1), size=size, dim=at, norm=norm)
 
 
@@ -315,6 +318,8 @@ def rfftfreq(n: int, d: float = 1.0, **options: Any) -> Tensor:
 def _shifted(name: str, x: Tensor, dim: Any, sign: int) -> Tensor:
     from .join import cat
 
+    if x.ndim == 0:
+        raise ShapeError(f"{name}: a 0-d tensor has no dimension to shift; unsqueeze it")
     for d in wrap_dims(dim, x.ndim, name):
         size = x.shape[d]
         half = size // 2 if sign > 0 else (size + 1) // 2  # how many elements move from the end to the front

@@ -306,9 +306,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     basic, advanced = _parsed(self, key)
     view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))
     if advanced:
-        _put(view, advanced, as_value(view, value), accumulate=False, name="index_put_")
-    elif is_number(value):
-        view.fill_(value)
+        _put_(view, advanced, as_value(view, value), accumulate=False, name="index_put_")
     else:
         view.copy_(_without_leading_ones(as_value(view, value), view.ndim))
 
@@ -375,8 +373,16 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
     return value
 
 
-def _put(view: Tensor, advanced: Advanced, value: Tensor, accumulate: bool, name: str) -> None:
-    """Write (or add) `value` at the places of the index tensors."""
+def _put_(view: Tensor, advanced: Advanced, value: Tensor, accumulate: bool, name: str) -> None:
+    """Write (or add) `value` at the places of the index tensors, in place."""
+    order, value, indices = _put_parts(view, advanced, value, name)
+    put_leading_(PERMUTE(view, dims=order), value, indices, accumulate, name)
+
+
+def _put_parts(
+    view: Tensor, advanced: Advanced, value: Tensor, name: str
+) -> tuple[tuple[int, ...], Tensor, list[Tensor]]:
+    """The order of dimensions that brings the indexed ones to the front, `value` broadcast to fit it, the indices."""
     dims, indices = [d for d, _, _ in advanced], [i for _, i, _ in advanced]
     shape = _shape_of_places(indices)
     rest = tuple(s for d, s in enumerate(view.shape) if d not in dims)
@@ -393,11 +399,10 @@ def _put(view: Tensor, advanced: Advanced, value: Tensor, accumulate: bool, name
     if front:
         moved = range(front, front + len(shape))
         value = PERMUTE(value, dims=(*moved, *(d for d in range(len(result)) if d not in moved)))
-    target = PERMUTE(view, dims=_to_front(dims, view.ndim))
     for place, index, d in advanced:
         if index._interpreter is None:
             _check_range(index, view.shape[place], d)
-    put_leading_(target, value, indices, accumulate, name)
+    return _to_front(dims, view.ndim), value, indices
 
 
 def put_leading_(target: Tensor, value: Tensor, indices: Sequence[Tensor], accumulate: bool, name: str) -> Tensor:
@@ -431,24 +436,36 @@ Tensor.__getitem__, Tensor.__setitem__ = getitem, setitem
 @operation(function=False)
 def index_put_(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write (or with `accumulate` add) `values` at places given by index tensors, in place."""
-    if values.dtype is not self.dtype:
-        raise DtypeError(
-            f"index_put_: Index put requires the source and destination dtypes match, got {self.dtype} for the "
-            f"destination and {values.dtype} for the source."
-        )
-    basic, advanced = _parsed(self, tuple(indices))
-    view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))
-    if advanced:
-        _put(view, advanced, values, accumulate, "index_put_")
-    else:
-        view.add_(values) if accumulate else view.copy_(values)
+    view, advanced = _index_put_parts(self, indices, values)
+    _put_(view, advanced, values, accumulate, "index_put_")
     return self
 
 
 @operation()
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with `values` written to (or with `accumulate` added at) places given by index tensors."""
-    return input.clone().index_put_(indices, values, accumulate)
+    view, advanced = _index_put_parts(input, indices, values)
+    order, values, places = _put_parts(view, advanced, values, "index_put")
+    written = put_leading(PERMUTE(view, dims=order), values, *places, accumulate=accumulate)
+    back = tuple(int(d) for d in np.argsort(order))
+    return PERMUTE(written, dims=back).reshape(input.shape)
+
+
+def _index_put_parts(x: Tensor, indices: Sequence[Any], values: Tensor) -> tuple[Tensor, Advanced]:
+    if values.dtype is not x.dtype:
+        raise DtypeError(
+            f"index_put: Index put requires the source and destination dtypes match, got {x.dtype} for the destination "
+            f"and {values.dtype} for the source; convert one of them"
+        )
+    basic, advanced = _parsed(x, tuple(_as_vector(i) for i in indices))
+    return (ALIAS(x) if _is_whole(basic) else SLICE(x, index=tuple(basic))), advanced
+
+
+def _as_vector(index: Any) -> Any:
+    """A 0-d integer tensor as a vector of one: here it is a place, not a choice of a slice."""
+    return (
+        index.reshape(1) if isinstance(index, Tensor) and not index.ndim and index.dtype is not dtypes.bool_ else index
+    )
 
 
 # ------------------------------------------------------------------------------------------- masks

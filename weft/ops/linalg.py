@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, wrap, wrap_dims
 from .contract import product
-from .decompose import EIGVALSH, QR, SVD, SVDVALS
+from .decompose import QR
 from .elementwise import where
 from .matrix import adjoint, need_inexact, need_matrices, need_square
 from .primitive import OPERATIONS, Opaque, Primitive, operation
 from .solve import INVERSE
+from .spectral import EIGVALSH, SVD, SVDVALS
 
 # --------------------------------------------------------------------------------------- pseudo-inverse
 
@@ -87,9 +88,7 @@ def _pseudo_inverse(name: str, A: Tensor, atol: Any, rtol: Any, hermitian: bool)
 
 
 @operation("linalg.pinv", method=False, out=True)
-def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
-) -> Tensor:
+def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore–Penrose inverse A⁺; singular values at or below max(atol, rtol · s₁) count as 0."""
     return _pseudo_inverse("linalg.pinv", A, atol, rcond if rtol is None else rtol, hermitian)
 
@@ -117,7 +116,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     need_matrices(name, A)
     driver = driver or "gelsy"
     if driver not in DRIVERS:
-        raise ValueError(f"{name}: parameter `driver` should be one of ({', '.join(DRIVERS)}), got {driver!r}")
+        raise OptionError(f"{name}: parameter `driver` should be one of ({', '.join(DRIVERS)}), got {driver!r}")
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
     right = B.unsqueeze(-1) if vector else B
     _check_least_squares(name, A, right)
@@ -150,7 +149,9 @@ def _check_least_squares(name: str, A: Tensor, B: Tensor) -> None:
         )
     for a, b in zip(A.shape[:-2], B.shape[:-2], strict=True):
         if a != b and 1 not in (a, b):
-            raise ShapeError(f"{name}: batch dimensions of A {tuple(A.shape)} and B {tuple(B.shape)} cannot be broadcast")
+            raise ShapeError(
+                f"{name}: batch dimensions of A {tuple(A.shape)} and B {tuple(B.shape)} cannot be broadcast"
+            )
 
 
 def _values_and_rank(A: Tensor, limit: float) -> tuple[Tensor, Tensor]:
@@ -177,7 +178,9 @@ def matrix_norm(
     if not (A.dtype.is_floating_point or A.dtype.is_complex):
         need_inexact(name, A)
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
-        raise ValueError(f"{name}: Order {ord} not supported; choose 'fro', 'nuc', ±1, ±2 or ±inf (a number, not a string)")
+        raise OptionError(
+            f"{name}: Order {ord} not supported; choose 'fro', 'nuc', ±1, ±2 or ±inf (a number, not a string)"
+        )
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise ShapeError(f"{name}: dim must be a 2-tuple, got {dim}")
     dims = wrap_dims(dim, A.ndim, name)
@@ -198,7 +201,9 @@ def _norm_dtype(name: str, A: Tensor, dtype: Any) -> dtypes.dtype:
     if wanted.category < dtypes.FLOAT or wanted.is_complex != A.dtype.is_complex:
         raise DtypeError(f"{name}: dtype should be {'complex' if A.is_complex() else 'floating point'}, got {wanted}")
     if wanted.itemsize < A.dtype.itemsize:
-        raise DtypeError(f"{name}: the dtype of the input ({A.dtype}) should be convertible without narrowing to {wanted}")
+        raise DtypeError(
+            f"{name}: the dtype of the input ({A.dtype}) should be convertible without narrowing to {wanted}"
+        )
     return wanted
 
 
@@ -231,7 +236,8 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     if dim is None and ord is not None:
         if A.ndim not in (1, 2):
             raise ShapeError(
-                f"linalg.norm: if dim is not specified but ord is, the input must be 1D or 2D, got shape {tuple(A.shape)}"
+                f"linalg.norm: if dim is not specified but ord is, the input must be 1D or 2D, got shape "
+                f"{tuple(A.shape)}"
             )
         if A.ndim == 2:
             return matrix_norm(A, ord, (-2, -1), keepdim, dtype=dtype)
@@ -246,7 +252,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     need_inexact("linalg.cond", A)
     need_matrices("linalg.cond", A)
     if p not in (None, "fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
-        raise ValueError(f"linalg.cond: got an invalid norm type: {p}; choose None, 'fro', 'nuc', ±1, ±2 or ±inf")
+        raise OptionError(f"linalg.cond: got an invalid norm type: {p}; choose None, 'fro', 'nuc', ±1, ±2 or ±inf")
     if not min(A.shape[-2:]):
         return wrap(np.zeros(tuple(A.shape[:-2]), A.dtype.to_real().np))
     if p in (None, 2, -2):
@@ -260,9 +266,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 
 
 @operation("linalg.matrix_rank", method=False, out=True, differentiable=False)
-def matrix_rank(
-    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
-) -> Tensor:
+def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number of singular values above max(atol, rtol · s₁)."""
     name = "linalg.matrix_rank"
     need_inexact(name, A)
@@ -289,10 +293,14 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Powers of every element: y[…, i, j] = xᵢʲ for j < N."""
     from .join import stack
 
-    if x.dtype is dtypes.bool_:
-        raise DtypeError("linalg.vander: supports floating point, complex, and integer tensors, but got bool; use .int()")
+    if x.dtype is dtypes.bool_ or x.dtype in dtypes.LOW_PRECISION:
+        raise DtypeError(
+            f"linalg.vander: supports floating point, complex, and integer tensors, but got {x.dtype}; convert it"
+        )
     if (x.ndim == 0 and N is None) or (N is not None and N <= 1):
-        raise ShapeError(f"linalg.vander: N must be greater than 1 and x at least 1-D, got N={N}, shape {tuple(x.shape)}")
+        raise ShapeError(
+            f"linalg.vander: N must be greater than 1 and x at least 1-D, got N={N}, shape {tuple(x.shape)}"
+        )
     x = x.unsqueeze(0) if x.ndim == 0 else x
     count = x.shape[-1] if N is None else N
     if x.dtype.category < dtypes.FLOAT:
@@ -332,10 +340,10 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     need_inexact("svd_lowrank", A)
     need_matrices("svd_lowrank", A)
     rank = 6 if q is None else q
-    if not 0 <= rank <= min(A.shape[-2:]):
-        raise ValueError(f"svd_lowrank: q(={rank}) must be non-negative and at most min(m, n) = {min(A.shape[-2:])}")
+    if rank < 0:
+        raise OptionError(f"svd_lowrank: q(={rank}) must be non-negative")
     if not isinstance(niter, int) or niter < 0:
-        raise ValueError(f"svd_lowrank: niter must be a non-negative integer, got {niter!r}")
+        raise OptionError(f"svd_lowrank: niter must be a non-negative integer, got {niter!r}")
     if A.shape[-2] < A.shape[-1]:
         v, s, u = _low_rank(adjoint(A), rank, niter, None if M is None else adjoint(M))
         return LowRank(u, s, v)
@@ -356,11 +364,9 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     need_matrices("pca_lowrank", A)
     rank = min(6, *A.shape[-2:]) if q is None else q
     if not 0 <= rank <= min(A.shape[-2:]):
-        raise ValueError(f"pca_lowrank: q(={rank}) must be non-negative and at most min(m, n) = {min(A.shape[-2:])}")
+        raise OptionError(f"pca_lowrank: q(={rank}) must be non-negative and at most min(m, n) = {min(A.shape[-2:])}")
     if niter < 0:
-        raise ValueError(f"pca_lowrank: niter(={niter}) must be non-negative integer")
+        raise OptionError(f"pca_lowrank: niter(={niter}) must be non-negative integer")
     if not center:
         return svd_lowrank(A, rank, niter)
     return svd_lowrank(A - A.sum(-2, keepdim=True) / A.shape[-2], rank, niter)
-
-

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, wrap
 from .matrix import adjoint, each_matrix, first_failure, identity, lapack, need_inexact, need_matrices, need_square
 from .primitive import Opaque, operation
@@ -32,8 +32,8 @@ class Lu(Opaque):
             first_failure(
                 check,
                 info,
-                "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero; the matrix is singular, "
-                "add a multiple of the identity or use lu_factor_ex",
+                "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero; the matrix is "
+                "singular, add a multiple of the identity or use lu_factor_ex",
             )
         return packed, pivots, info
 
@@ -101,7 +101,7 @@ def _factored(name: str, A: Tensor, pivot: bool, check: bool) -> tuple[Tensor, T
     need_inexact(name, A)
     need_matrices(name, A)
     if not pivot:
-        raise NotImplementedError(f"{name}: LU without pivoting is not implemented on the CPU; leave pivot=True")
+        raise OptionError(f"{name}: LU without pivoting is not implemented on the CPU; leave pivot=True")
     return LU(A, check=name if check else "")
 
 
@@ -187,9 +187,7 @@ def _lu_solved(name: str, packed: Tensor, pivots: Tensor, b: Tensor, left: bool,
 
 
 @operation("linalg.lu_solve", method=False, out=True)
-def linalg_lu_solve(
-    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
-) -> Tensor:
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B (X A = B, Aᴴ X = B), A given by linalg.lu_factor."""
     return _lu_solved("linalg.lu_solve", LU, pivots, B, left, adjoint)
 
@@ -212,7 +210,9 @@ class Ldl(Opaque):
         routine = "hetrf" if hermitian and a.dtype.kind == "c" else "sytrf"
         packed, pivots, info = each_matrix(lambda m: _ldl_one(m, routine), a)
         if check:
-            first_failure(check, info, "D[{0},{0}] is exactly zero; the matrix is singular, solving with it divides by zero")
+            first_failure(
+                check, info, "D[{0},{0}] is exactly zero; the matrix is singular, solving with it divides by zero"
+            )
         return packed, pivots, info
 
 
@@ -232,9 +232,7 @@ class LdlSolve(Opaque):
         batch = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
         if not b.size or not packed.size:
             return np.zeros(batch + b.shape[-2:], b.dtype)
-        return each_matrix(
-            lambda m, p, r: (_ldl_solve_one(m, p[0], r, hermitian),), packed, pivots[..., None, :], b
-        )[0]
+        return each_matrix(lambda m, p, r: (_ldl_solve_one(m, p[0], r, hermitian),), packed, pivots[..., None, :], b)[0]
 
 
 def _ldl_solve_one(packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, hermitian: bool) -> np.ndarray:

@@ -52,7 +52,8 @@ def need_matrices(name: str, x: Tensor, role: str = "the input tensor") -> None:
         raise TypeError(f"{name}: {role} must be a Tensor, got {type(x).__name__}")
     if x.ndim < 2:
         raise ShapeError(
-            f"{name}: {role} must have at least 2 dimensions, got shape {tuple(x.shape)}; unsqueeze a vector into a matrix"
+            f"{name}: {role} must have at least 2 dimensions, got shape {tuple(x.shape)}; unsqueeze a vector into a "
+            "matrix"
         )
 
 

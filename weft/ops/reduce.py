@@ -105,8 +105,8 @@ def need_elements(x: Tensor, dims: tuple[int, ...], name: str) -> None:
         if x.shape[d] == 0:
             what = f"dim {d}" if len(dims) < x.ndim or x.ndim == 1 else "dim"
             raise IndexRangeError(
-                f"{name}: Expected reduction {what} to have non-zero size, the input has shape {tuple(x.shape)}; "
-                "there is no such element of nothing: choose another dim, or check numel() first"
+                f"{name}: Expected reduction {what} to have non-zero size, but the tensor of shape {tuple(x.shape)} is "
+                "empty there; reduce over another dim, or check numel() first"
             )
 
 
@@ -263,9 +263,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
         raise DtypeError(
             f"nanmean: expected input to have floating point or complex dtype but got {input.dtype}; use mean(dtype=)"
         )
-    known = ~input.isnan()
-    total = sum(where(known, input, 0), dim, keepdim, dtype=dtype)
-    return total / sum(known, dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / sum(~input.isnan(), dim, keepdim)
 
 
 @axis_operation()
@@ -342,7 +340,7 @@ AMAX, AMIN, ARGMAX, ARGMIN = Amax(), Amin(), Argmax(), Argmin()
 
 
 def _extreme(primitive: Reduction, x: Tensor, dim: Any, keepdim: bool, name: str) -> Tensor:
-    refuse(x.is_complex(), name, x.dtype, "complex numbers have no order: compare .abs()")
+    refuse(x.is_complex() and x.numel() > 0, name, x.dtype, "complex numbers have no order: compare .abs()")
     dims = all_or(dim, x.ndim, name)
     need_elements(x, dims, name)
     return primitive(x, dim=dims, keepdim=bool(keepdim))
@@ -377,8 +375,8 @@ def _place(primitive: Along, x: Tensor, dim: int | None, keepdim: bool, name: st
     if dim is None:
         if x.numel() == 0:
             raise IndexRangeError(
-                f"{name}: Expected reduction dim to be specified for input.numel() == 0, the input has shape "
-                f"{tuple(x.shape)}"
+                f"{name}: Expected reduction dim to be specified for input.numel() == 0: the tensor of shape "
+                f"{tuple(x.shape)} is empty and has no such element"
             )
         place = primitive(x.reshape(-1), dim=0, keepdim=False)
         return place.reshape((1,) * x.ndim) if keepdim else place
@@ -510,7 +508,7 @@ class Softmax(Along):
     """exp xᵢ / Σⱼ exp xⱼ along `dim`."""
 
     def reference(self, x, *, dim):
-        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf))
+        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
         np.exp(y, out=y)
         return np.divide(y, np.add.reduce(y, axis=dim, keepdims=True), out=y)
 
@@ -523,7 +521,7 @@ class LogSoftmax(Along):
     """xᵢ − log Σⱼ exp xⱼ along `dim`."""
 
     def reference(self, x, *, dim):
-        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf))
+        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
         return np.subtract(y, np.log(np.add.reduce(np.exp(y), axis=dim, keepdims=True)), out=y)
 
     def vjp(self, g, y, x, *, dim):
@@ -547,8 +545,10 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 def _softmax_along(primitive: Along, x: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
     if dtype is not None:
         x = x.to(dtypes.as_dtype(dtype))
-    refuse(x.dtype.category != FLOAT, name, x.dtype, "convert it with .float(), or pass dtype=weft.float32")
     d = wrap_dim(dim, x.ndim, name)
+    if x.numel() == 0:
+        return x.clone()
+    refuse(x.dtype.category != FLOAT, name, x.dtype, "convert it with .float(), or pass dtype=weft.float32")
     if x.ndim == 0:
         return primitive(x.unsqueeze(0), dim=0).squeeze(0)
     return primitive(x, dim=d)

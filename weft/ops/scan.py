@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT
 from ..errors import IndexRangeError, ShapeError
 from ..tensor import Tensor, wrap_dim
@@ -206,7 +205,7 @@ Cummin = namedtuple("cummin", ("values", "indices"))
 
 
 def _running_extreme(primitive: Along, x: Tensor, dim: int, name: str) -> tuple[Tensor, Tensor]:
-    refuse(x.is_complex(), name, x.dtype, "complex numbers have no order")
+    refuse(x.is_complex() and x.numel() > 0 and x.ndim > 0, name, x.dtype, "complex numbers have no order")
     indices = _along(primitive, x, dim, name)
     if x.ndim == 0:
         return x.clone(), indices
@@ -262,10 +261,10 @@ def _trapezoids(y: Tensor, x: Any, dx: Any, dim: int, name: str) -> tuple[Tensor
         raise IndexRangeError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
     if x is not None and dx is not None:
         raise TypeError(f"{name}: give the points `x` or their distance `dx`, not both")
-    refuse(y.dtype.category == BOOL, name, y.dtype, "convert it with .int()")
     d = wrap_dim(dim, y.ndim, name)
     if y.shape[d] == 0:
         return None, d
+    refuse(y.dtype.category == BOOL, name, y.dtype, "convert it with .int()")
     before, after = _steps(y, d)
     if x is None:
         return (before + after) * ((1.0 if dx is None else dx) / 2), d
@@ -283,8 +282,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
     """∫ y along `dim` by the trapezoidal rule: Σ (xₜ₊₁ − xₜ)(yₜ + yₜ₊₁)/2."""
     areas, d = _trapezoids(y, x, dx, dim, "trapezoid")
     if areas is None:
-        kind = y.dtype if y.dtype.category >= FLOAT else dtypes.get_default_dtype()
-        return y.to(kind).sum(d)
+        return y.sum(d).to(y.dtype)
     return areas.sum(d)
 
 
@@ -292,4 +290,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The running integral of y along `dim` by the trapezoidal rule, one element shorter than y."""
     areas, d = _trapezoids(y, x, dx, dim, "cumulative_trapezoid")
-    return y.clone() if areas is None else cumsum(areas, d)
+    if areas is None:
+        refuse(y.dtype.category == BOOL, "cumulative_trapezoid", y.dtype, "convert it with .int()")
+        return y / 2
+    return cumsum(areas, d)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import OptionError, ShapeError
 from ..tensor import Tensor, wrap
 from .contract import product
 from .elementwise import complex_from, conj, where
@@ -28,7 +28,9 @@ from .matrix import (
 )
 from .primitive import Opaque, operation, summed_to, write_out
 
-SINGULAR = "the input matrix is singular (U[{0},{0}] is zero); add a multiple of the identity, or use linalg.lstsq or pinv"
+SINGULAR = (
+    "the input matrix is singular (U[{0},{0}] is zero); add a multiple of the identity, or use linalg.lstsq or pinv"
+)
 
 # -------------------------------------------------------------------------------------- primitives
 
@@ -46,7 +48,9 @@ class SolveTriangular(Opaque):
 
     def vjp(self, g, y, a, b, *, upper, unit):
         back = TRIANGULAR(adjoint(a), g, upper=not upper, unit=unit)
-        return lambda: summed_to(_triangle(-(back @ adjoint(y)), upper, unit), a.shape), lambda: summed_to(back, b.shape)
+        return lambda: summed_to(_triangle(-(back @ adjoint(y)), upper, unit), a.shape), lambda: summed_to(
+            back, b.shape
+        )
 
 
 def _triangle(x: Tensor, upper: bool, unit: bool) -> Tensor:
@@ -200,14 +204,15 @@ def _check_right_side(name: str, a: Tensor, b: Tensor, left: bool) -> None:
     if rows != a.shape[-1]:
         equation = "AX = B" if left else "XA = B"
         raise ShapeError(
-            f"{name}: incompatible shapes of A and B for the equation {equation}: {tuple(a.shape)} and {tuple(b.shape)}; "
-            f"size {a.shape[-1]} against {rows}"
+            f"{name}: incompatible shapes of A and B for the equation {equation}: {tuple(a.shape)} and "
+            f"{tuple(b.shape)}; size {a.shape[-1]} against {rows}"
         )
     try:
         np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
     except ValueError:
         raise ShapeError(
-            f"{name}: the batch dimensions of A {tuple(a.shape)} and B {tuple(b.shape)} cannot be broadcast; unsqueeze one"
+            f"{name}: the batch dimensions of A {tuple(a.shape)} and B {tuple(b.shape)} cannot be broadcast; "
+            "unsqueeze one"
         ) from None
 
 
@@ -216,7 +221,9 @@ def _solved(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[T
     need_square(name, a)
     vector = _is_vector(a, b)
     if vector and not left:
-        raise ShapeError(f"{name}: vector broadcasting of the left hand side is not supported for left=False; unsqueeze B")
+        raise ShapeError(
+            f"{name}: vector broadcasting of the left hand side is not supported for left=False; unsqueeze B"
+        )
     right = b.unsqueeze(-1) if vector else b
     _check_right_side(name, a, right, left)
     title = name if check else ""
@@ -307,8 +314,13 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse with respect to tensordot: the first `ind` dimensions against the rest."""
     if ind <= 0:
-        raise ValueError(f"linalg.tensorinv: expected a strictly positive integer for 'ind', got {ind}")
+        raise OptionError(f"linalg.tensorinv: expected a strictly positive integer for 'ind', got {ind}")
     need_inexact("linalg.tensorinv", A)
+    if A.ndim < ind:
+        raise ShapeError(
+            f"linalg.tensorinv: ind={ind} is more than the dimensions of A, shape {tuple(A.shape)}; choose a smaller "
+            "one"
+        )
     rows, columns = A.shape[:ind].numel(), A.shape[ind:].numel()
     if rows != columns:
         raise ShapeError(

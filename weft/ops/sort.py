@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..dtype import BOOL, COMPLEX
+from ..dtype import BOOL, COMPLEX, INTEGER
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, wrap, wrap_dim
 from .elementwise import where
@@ -171,10 +171,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Kth
 @axis_operation()
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Mode:
     """(values, indices) of the most frequent element along `dim`, the smallest of equally frequent ones."""
-    refuse(input.is_complex(), "mode", input.dtype, "complex numbers have no order")
     d = wrap_dim(dim, input.ndim, "mode")
     if input.ndim == 0:
-        return Mode(input.clone(), order_of(input, 0, False, "mode"))
+        return Mode(input.clone(), order_of(input != input, 0, False, "mode"))
+    refuse(input.is_complex() and input.numel() > 0, "mode", input.dtype, "complex numbers have no order")
     need_elements(input, (d,), "mode")
     return Mode(*taken(input, ARGMODE(input, dim=d), d, keepdim))
 
@@ -209,11 +209,18 @@ class NanMedianOfAll(Selected):
 MEDIAN_OF_ALL, NAN_MEDIAN_OF_ALL = MedianOfAll(), NanMedianOfAll()
 
 
+def _median_of_nothing(x: Tensor) -> Tensor:
+    """NaN; for integers the number that NaN is converted to."""
+    if x.dtype.category == INTEGER:
+        return wrap(np.array(np.iinfo(x.dtype.np).min, x.dtype.np))
+    return (x.to(x.dtype if x.is_floating_point() else dtypes.float64).sum() + math.nan).to(x.dtype)
+
+
 def _median(x: Tensor, dim: int | None, keepdim: bool, name: str) -> Any:
+    if dim is None and x.numel() == 0:
+        return _median_of_nothing(x)
     refuse(x.dtype.category in (BOOL, COMPLEX), name, x.dtype)
     if dim is None:
-        if x.numel() == 0:
-            return x.sum().to(x.dtype) + float("nan") if x.is_floating_point() else x.new_zeros(())
         return (MEDIAN_OF_ALL if name == "median" else NAN_MEDIAN_OF_ALL)(x.reshape(-1), dim=(0,), keepdim=False)
     d = wrap_dim(dim, x.ndim, name)
     order = order_of(x, dim, False, name)
@@ -281,7 +288,7 @@ def _refuse_scalar(line: Tensor, name: str) -> None:
 
 
 def _check_searchable(line: Tensor, values: Tensor, name: str) -> None:
-    refuse(line.dtype.category in (BOOL, COMPLEX), name, line.dtype)
+    refuse(line.dtype.category in (BOOL, COMPLEX) and values.numel() > 0, name, line.dtype)
     if line.ndim == 0:
         raise ShapeError(f"{name}: boundaries tensor should have positive dimension, but got 0 dimension")
     if line.ndim > 1 and (values.ndim != line.ndim or values.shape[:-1] != line.shape[:-1]):
@@ -388,5 +395,5 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         raise TypeError("isin: at least one of elements and test_elements must be a tensor")
     first, second = (x if isinstance(x, Tensor) else wrap(np.asarray(x)) for x in (elements, test_elements))
     for x in (first, second):
-        refuse(x.is_complex(), "isin", x.dtype, "compare real and imaginary parts")
+        refuse(x.dtype.category in (BOOL, COMPLEX), "isin", x.dtype, "convert it, or compare its parts")
     return ISIN(first, second, invert=bool(invert))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .. import dtype as dtypes
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, wrap
 from .elementwise import where
 from .fft import FFT, IRFFT, RFFT, _padded
+from .matrix import EXACT
 from .primitive import operation
 from .view import FOLD_LINE, SLICE, UNFOLD, VIEW_AS_COMPLEX, VIEW_AS_REAL
 
@@ -30,7 +31,8 @@ def _window(name: str, window: Tensor | None, length: int, n_fft: int, kind: dty
         window = wrap(np.ones(length, kind.np))
     if window.ndim != 1 or window.shape[0] != length:
         raise ShapeError(
-            f"{name}: expected a 1D window tensor of size equal to win_length={length}, but got shape {tuple(window.shape)}"
+            f"{name}: expected a 1D window tensor of size equal to win_length={length}, but got shape "
+            f"{tuple(window.shape)}"
         )
     if length < n_fft:
         left = (n_fft - length) // 2
@@ -64,7 +66,9 @@ def _extended(x: Tensor, amount: int, pad_mode: str) -> Tensor:
         return cat([first, x, last], -1)
     if pad_mode == "circular":
         return cat([x.narrow(-1, size - amount, amount), x, x.narrow(-1, 0, amount)], -1)
-    raise ValueError(f"stft: pad_mode {pad_mode!r} is not known; choose 'reflect', 'constant', 'replicate' or 'circular'")
+    raise OptionError(
+        f"stft: pad_mode {pad_mode!r} is not known; choose 'reflect', 'constant', 'replicate' or 'circular'"
+    )
 
 
 @operation()
@@ -82,20 +86,25 @@ def stft(
     align_to_window: bool | None = None,
 ) -> Tensor:
     """X[…, ω, m] = Σₖ window[k] · input[…, m · hop + k] · e^(−2πi ωk/n): (…, L) → (…, frequencies, frames)."""
-    if not isinstance(input, Tensor) or input.dtype.category < dtypes.FLOAT:
-        found = input.dtype if isinstance(input, Tensor) else type(input).__name__
-        raise DtypeError(f"stft: expected a tensor of floating point or complex values, got {found}")
+    if not isinstance(input, Tensor):
+        raise TypeError(f"stft: argument 'input' must be a Tensor, got {type(input).__name__}")
+    if input.dtype not in EXACT:
+        raise DtypeError(
+            f"stft: expected a tensor of floating point or complex values, got {input.dtype}; use .float()"
+        )
     if input.ndim not in (1, 2):
         raise ShapeError(f"stft: expected a 1D or 2D tensor, but got shape {tuple(input.shape)}")
     complex_signal = input.is_complex() or (window is not None and window.is_complex())
     if return_complex is None:
         if not complex_signal:
-            raise ValueError("stft: requires the return_complex parameter be given for real inputs; pass return_complex=True")
+            raise OptionError(
+                "stft: requires the return_complex parameter be given for real inputs; pass return_complex=True"
+            )
         return_complex = True
     if onesided is None:
         onesided = not complex_signal
     if onesided and complex_signal:
-        raise ValueError("stft: cannot have onesided output if window or input is complex; pass onesided=False")
+        raise OptionError("stft: cannot have onesided output if window or input is complex; pass onesided=False")
     hop, length = _framing("stft", n_fft, hop_length, win_length)
     frames_window = _window("stft", window, length, n_fft, input.dtype.to_real())
     signal = _extended(input, n_fft // 2, pad_mode) if center else input
@@ -130,6 +139,8 @@ def istft(
     hop, win_length = _framing("istft", n_fft, hop_length, win_length)
     if hop > win_length:
         raise ShapeError(f"istft: expected 0 < hop_length <= win_length, got {hop} and {win_length}")
+    if window is not None and window.is_complex() and not return_complex:
+        raise DtypeError("istft: complex windows are incompatible with return_complex=False; pass return_complex=True")
     weights = _window("istft", window, win_length, n_fft, spectrum.dtype.to_real())
     spectrum = spectrum.transpose(-2, -1)  # (…, frames, frequencies)
     norm = "ortho" if normalized else "backward"
@@ -141,9 +152,7 @@ def istft(
     return _overlapped(frames, weights, n_fft, hop, center, length)
 
 
-def _checked_spectrum(
-    input: Tensor, n_fft: int, onesided: bool | None, return_complex: bool
-) -> Tensor:
+def _checked_spectrum(input: Tensor, n_fft: int, onesided: bool | None, return_complex: bool) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"istft: argument 'input' must be a Tensor, got {type(input).__name__}")
     spectrum = input if input.is_complex() else _joined_parts(input)
@@ -159,15 +168,15 @@ def _checked_spectrum(
             f"(onesided) or n_fft, but got {rows} for n_fft={n_fft}, onesided={onesided}"
         )
     if return_complex and one_sided:
-        raise ValueError("istft: cannot have onesided output if window or input is complex; pass onesided=False")
+        raise OptionError("istft: cannot have onesided output if window or input is complex; pass onesided=False")
     return spectrum
 
 
 def _joined_parts(input: Tensor) -> Tensor:
     if input.ndim == 0 or input.shape[-1] != 2 or input.dtype.category < dtypes.FLOAT:
         raise DtypeError(
-            f"istft: requires a complex-valued input tensor matching the output from stft with return_complex=True, got "
-            f"{input.dtype} of shape {tuple(input.shape)}"
+            f"istft: requires a complex-valued input tensor matching the output from stft with return_complex=True, "
+            f"got {input.dtype} of shape {tuple(input.shape)}"
         )
     return VIEW_AS_COMPLEX(input.contiguous())
 

@@ -15,7 +15,8 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap, wrap_dim
 from .elementwise import where
 from .primitive import Opaque, Reduction, is_number, operation, register_module
-from .reduce import all_or, axis_operation, mean, refuse, restored
+from .ranges import linspace
+from .reduce import all_or, axis_operation, mean, refuse, restored, wide_enough
 from .view import PERMUTE
 
 # ------------------------------------------------------------------------- variance and deviation
@@ -26,8 +27,9 @@ class Var(Reduction):
 
     def reference(self, x, *, dim, keepdim, correction):
         count = _count(x.shape, dim)
-        middle = np.true_divide(np.add.reduce(x, axis=dim, keepdims=True), x.dtype.type(count))
-        centred = x - middle
+        first = x[tuple(slice(0, 1) if d in dim else slice(None) for d in range(x.ndim))]
+        centred = x - first  # shifting first makes the variance of equal elements exactly 0
+        centred = centred - np.true_divide(np.add.reduce(centred, axis=dim, keepdims=True), x.dtype.type(count))
         squares = np.square(centred) if x.dtype.kind != "c" else centred.real**2 + centred.imag**2
         total = np.add.reduce(squares, axis=dim, keepdims=keepdim)
         return np.true_divide(total, squares.dtype.type(max(0, count - correction)))
@@ -249,7 +251,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise ValueError(f"bincount: only supports 1-d non-negative integral inputs, got shape {tuple(input.shape)}")
     if minlength < 0:
         raise ValueError(f"bincount: minlength should be >= 0, got {minlength}")
-    if weights is None:
+    if weights is None or input.numel() == 0:
         return wrap(np.bincount(input.array, minlength=minlength).astype(np.int64))
     if weights.shape != input.shape:
         raise ShapeError(
@@ -315,11 +317,12 @@ def _edges(values: np.ndarray, bins: Any, limits: Any, kind: np.dtype, name: str
     _check_range(float(low), float(high), name)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, int(bins) + 1, dtype=kind)
+    return linspace(float(low), float(high), int(bins) + 1, dtype=dtypes.as_dtype(kind)).array
 
 
 def _places(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The bin of each value, −1 outside; the last edge belongs to the last bin."""
+    values, edges = wide_enough(values), wide_enough(edges)
     place = np.searchsorted(edges, values, "right") - 1
     place[values == edges[-1]] = len(edges) - 2
     place[(values > edges[-1]) | np.isnan(values)] = -1
@@ -347,7 +350,7 @@ def _counted(
 
 
 def _check_histogram(x: Tensor, weight: Tensor | None, name: str) -> None:
-    refuse(x.dtype not in (dtypes.float32, dtypes.float64), name, x.dtype, "convert it with .float()")
+    refuse(x.dtype.category != FLOAT, name, x.dtype, "convert it with .float()")
     if weight is not None and weight.dtype is not x.dtype:
         raise DtypeError(f"{name}: weight and input should have the same dtype, got {weight.dtype} and {x.dtype}")
 

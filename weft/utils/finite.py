@@ -72,6 +72,8 @@ def worst(a: np.ndarray, b: np.ndarray) -> float:
 
 def overlaps(array: np.ndarray) -> bool:
     """Whether several elements lie at one place in memory along some dimension."""
+    if array.size == 0:
+        return False
     return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
 
 

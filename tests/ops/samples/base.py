@@ -45,7 +45,7 @@ class T:
             low = max(int(np.ceil(self.low)), 0 if name.startswith("u") else -100)
             return rng.integers(low, max(int(self.high) + 3, low + 1), shape).astype(name)
         values = np.asarray(self._floats(rng))
-        if self.kind == "spd":
+        if self.kind == "spd" and len(shape) > 1:
             values = values @ np.swapaxes(values, -1, -2) + 2 * np.eye(shape[-1])
         if self.kind == "complex" or name.startswith("complex"):
             values = values + 1j * self._floats(rng)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from .base import S, T
 
 M, C, V = T((3, 4)), T((2, 3, 4)), T((3,))
-_JOINED = [S([M, T((2, 4))]), S([M, M, T((3, 1))], 1), S([T((0,)), M], dim=-2), S([M, T((4, 3))])]
+_JOINED = [S([M, T((2, 4))]), S([M, M, T((3, 1))], 1), S([T((0,)), M], dim=-2), S([V, V])]
 _ROWS = [S([V, V]), S([M, M]), S((C, C, C)), S([T(()), T(())])]
 
 SAMPLES: dict[str, list[S]] = {
     "cat": _JOINED,
     "concat": _JOINED,
     "concatenate": _JOINED,
-    "stack": [S([M, M]), S([M, M, M], 1), S([V, V], dim=-1), S([M, V])],
+    "stack": [S([M, M]), S([M, M, M], 1), S([V, V], dim=-1), S([T(()), T(())])],
     "hstack": _ROWS,
     "vstack": _ROWS,
     "row_stack": _ROWS,

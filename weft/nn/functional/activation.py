@@ -264,7 +264,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     def body(x: Tensor) -> Tensor:
         scaled = x if beta == 1 else x * beta
         straight = scaled > threshold
-        soft = scaled.masked_fill(straight, 0).logaddexp(0.0)
+        soft = scaled.masked_fill(straight, 0).exp().log1p()
         return weft.where(straight, x, soft if beta == 1 else soft / beta)
 
     return pointwise("softplus", input, False, body)

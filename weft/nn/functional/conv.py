@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dtype import bool_
 from ...errors import DtypeError, ShapeError
 from ...ops.join import pad
 from ...ops.primitive import python_int
@@ -105,7 +106,7 @@ def _convolve(
             "greater than actual input size; add padding or use a smaller kernel"
         )
     y = CONVOLVE(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    return _finished(y, bias, n, single)
+    return _finished(name, y, bias, n, single)
 
 
 def _checked(name: str, n: int, x: Tensor, weight: Tensor, bias: Tensor | None, groups: Any) -> int:
@@ -123,7 +124,7 @@ def _checked(name: str, n: int, x: Tensor, weight: Tensor, bias: Tensor | None, 
             f"{name}: kernel size should be greater than zero, but got weight of size {list(weight.shape)}"
         )
     same_dtype(name, x, weight=weight, bias=bias)
-    if not (x.dtype.is_floating_point or x.dtype.is_complex or x.dtype.name == "int64"):
+    if x.dtype is bool_:
         raise DtypeError(f'{name}: "{name}" not implemented for {x.dtype}; convert the input with .float()')
     return groups
 
@@ -135,7 +136,7 @@ def _named_padding(
     if padding == "valid":
         return x, (0,) * len(size)
     if padding != "same":
-        raise ValueError(f"{name}: Invalid padding string {padding!r}: should be one of 'valid', 'same'")
+        raise ShapeError(f"{name}: Invalid padding string {padding!r}: should be one of 'valid', 'same'")
     if any(s != 1 for s in stride):
         raise ShapeError(f"{name}: padding='same' is not supported for strided convolutions, got stride={stride}")
     needed = [d * (k - 1) for d, k in zip(dilation, size, strict=True)]
@@ -144,12 +145,12 @@ def _named_padding(
     return x, tuple(total // 2 for total in needed)
 
 
-def _finished(y: Tensor, bias: Tensor | None, n: int, single: bool) -> Tensor:
+def _finished(name: str, y: Tensor, bias: Tensor | None, n: int, single: bool) -> Tensor:
     """Add the bias, drop a batch dimension that the input did not have."""
     if bias is not None:
         if bias.ndim != 1 or bias.shape[0] != y.shape[1]:
             raise ShapeError(
-                f"convolution: expected bias to be 1-dimensional with {y.shape[1]} elements, but got bias of size "
+                f"{name}: expected bias to be 1-dimensional with {y.shape[1]} elements, but got bias of size "
                 f"{list(bias.shape)} instead"
             )
         y = y + bias.reshape(bias.shape[0], *(1,) * n)
@@ -256,7 +257,7 @@ def _transposed(
     else:  # room for more windows than there are: cut the whole result out instead
         y = CONVOLVE_TRANSPOSED(x, weight, lengths=full, padding=(0,) * n, **geometry)
         y = pad(y, [side for p, e in zip(reversed(padding), reversed(extra), strict=True) for side in (-p, e - p)])
-    return _finished(y, bias, n, single)
+    return _finished(name, y, bias, n, single)
 
 
 # ---------------------------------------------------------------------------------- windows as columns

@@ -7,7 +7,7 @@ from typing import Any
 import weft
 
 from ...dtype import FLOAT, float16
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, require_float, require_tensor
 
@@ -49,6 +49,7 @@ def ctc_loss(
     sizes = _lengths("target_lengths", target_lengths, scores.shape[1])
     labels = _padded_targets(targets.long(), sizes, scores.shape[1])
     _check(scores, labels, steps, sizes, blank)
+    labels = _cleared(labels, sizes, scores.shape[2])
     loss = _losses(scores, labels, steps, sizes, blank, zero_infinity)
     if reduction == "mean":
         return (loss / sizes.clamp(min=1)).mean()
@@ -83,7 +84,7 @@ def _forward(scores: Tensor, labels: Tensor, steps: Tensor, blank: int) -> Tenso
     emitted = scores.gather(2, spread.expand(scores.shape[0], *spread.shape))  # (T, N, 2S + 1)
     place = weft.arange(2 * size + 1)
     two_back = weft.cat([weft.full((examples, 2), blank, dtype=weft.int64), spread], 1)[:, : 2 * size + 1]
-    no_skip = (spread == blank) | (spread == two_back) | (place < 2)
+    no_skip = (place % 2 == 0) | (spread == two_back) | (place < 2)  # even places hold blanks
     nothing = weft.full((examples, 2), LOG_ZERO, dtype=scores.dtype)
     # before the first step all mass lies on the first blank, from where the first label can also be reached
     alpha = weft.where(place == 0, 0.0, weft.full((examples, 2 * size + 1), LOG_ZERO, dtype=scores.dtype))
@@ -132,6 +133,17 @@ def _padded_targets(targets: Tensor, sizes: Tensor, examples: int) -> Tensor:
     place = weft.arange(longest)
     index = (begin.unsqueeze(-1) + place).masked_fill(place >= sizes.unsqueeze(-1), 0)
     return targets[index]
+
+
+def _cleared(labels: Tensor, sizes: Tensor, classes: int) -> Tensor:
+    """The labels with 0 in place of the padding, which may hold anything."""
+    labels = labels.masked_fill(weft.arange(labels.shape[1]) >= sizes.unsqueeze(-1), 0)
+    if any_true((labels < 0) | (labels >= classes)):
+        raise IndexRangeError(
+            f"ctc_loss: targets must be labels in [0, {classes}), got values from "
+            f"{int(labels.min())} to {int(labels.max())}"
+        )
+    return labels
 
 
 def _check(scores: Tensor, labels: Tensor, steps: Tensor, sizes: Tensor, blank: int) -> None:

@@ -354,24 +354,33 @@ def _class_loss(
 ) -> Tensor:
     """The negative log probability of each target class, reduced with the weights of the classes."""
     target = target.long()
-    ignored = target == ignore_index
-    safe = target.masked_fill(ignored, 0)
-    classes = scores.shape[dim]
-    if any_true((safe < 0) | (safe >= classes)):
-        worst = int(safe.min()) if int(safe.min()) < 0 else int(safe.max())
-        raise IndexRangeError(f"{name}: target {worst} is out of bounds for {classes} classes")
-    picked = scores.gather(dim, safe.unsqueeze(dim)).squeeze(dim)
+    index = target.unsqueeze(dim) if target.ndim < scores.ndim else target  # (N, 1, *): the class dimension stays
+    ignored = index == ignore_index
+    index = index.masked_fill(ignored, 0)
+    loss = -_picked(name, scores, index, dim)
     if weight is None:
-        loss = -picked.masked_fill(ignored, 0)
-        total = (~ignored).sum() if reduction == "mean" else None
+        loss = loss.masked_fill(ignored, 0)
+        total = (~ignored).sum(dtype=scores.dtype) if reduction == "mean" else None
     else:
-        kept = weight.index_select(0, safe.reshape(-1)).reshape(target.shape).masked_fill(ignored, 0)
-        loss = -picked.masked_fill(ignored, 0) * kept
+        kept = weight.index_select(0, index.reshape(-1)).reshape(index.shape).masked_fill(ignored, 0)
+        loss = loss.masked_fill(ignored, 0) * kept
         total = kept.sum() if reduction == "mean" else None
     if smoothing:
-        spread = -scores.sum(dim) if weight is None else -(scores * _along(weight, scores, dim)).sum(dim)
-        loss = (1 - smoothing) * loss + (smoothing / classes) * spread.masked_fill(ignored, 0)
-    return loss.sum() / total if reduction == "mean" else reduced(loss, reduction)
+        weighted = scores if weight is None else scores * _along(weight, scores, dim)
+        spread = weighted.sum(dim, keepdim=True).masked_fill(ignored, 0)
+        loss = (1 - smoothing) * loss - (smoothing / scores.shape[dim]) * spread
+    if reduction == "none":
+        return loss.squeeze(dim)
+    return loss.sum() / total if reduction == "mean" else loss.sum()
+
+
+def _picked(name: str, scores: Tensor, index: Tensor, dim: int) -> Tensor:
+    try:
+        return scores.gather(dim, index)
+    except IndexRangeError as error:
+        raise IndexRangeError(
+            f"{name}: a target is out of bounds, expected class numbers in [0, {scores.shape[dim]}) ({error})"
+        ) from None
 
 
 def _expected_loss(

@@ -136,23 +136,16 @@ def interpolate(
         return _adaptive_avg_pool(f"adaptive_avg_pool{n}d", n, input, sizes)
     if mode in NEAREST and n == 2 and sizes == spatial(input, 2):
         return input.clone()
-    if input.dtype is uint8 and mode not in NEAREST:
-        return (
-            _resampled(input.float(), sizes, scales, mode, bool(align_corners), antialias).round().clamp(0, 255).byte()
-        )
     if input.dtype.category != FLOAT and input.dtype is not uint8:
         raise DtypeError(f'interpolate: "upsample" not implemented for {input.dtype}; convert the input with .float()')
-    return _resampled(input, sizes, scales, mode, bool(align_corners), antialias)
-
-
-def _resampled(
-    x: Tensor, sizes: tuple[int, ...], scales: tuple[Any, ...], mode: str, align_corners: bool, antialias: bool
-) -> Tensor:
-    wide = x.dtype is float64
-    for dim, (count, scale) in enumerate(zip(sizes, scales, strict=True), start=2):
-        taps = taps_for(mode, x.shape[dim], count, scale, align_corners, antialias, wide)
+    bytes_ = input.dtype is uint8 and mode not in NEAREST
+    x = input.float() if bytes_ else input
+    for dim in reversed(range(2, input.ndim)):
+        scale, wide = scales[dim - 2], input.dtype is float64
+        taps = taps_for(mode, input.shape[dim], sizes[dim - 2], scale, bool(align_corners), antialias, wide)
         x = RESAMPLE(x, dim=dim, taps=taps, transposed=False)
-    return x
+        x = (x + 0.5).floor().clamp(0, 255) if bytes_ else x  # PyTorch rounds after each dimension
+    return x.byte() if bytes_ else x
 
 
 def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:

@@ -1,0 +1,642 @@
+"""Module: a function with parameters, buffers and parts, in PyTorch's names.
+
+Assigning a Parameter, a Buffer or a Module as an attribute registers it; `state_dict` and
+`load_state_dict` carry every value out and in under PyTorch's keys.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from ..autograd.tape import Handle, no_grad
+from ..dtype import as_dtype, dtype
+from ..tensor import Tensor
+from .parameter import Buffer, Parameter, is_lazy
+
+__all__ = ["Module"]
+
+M = TypeVar("M", bound="Module")
+TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class LoadReport(namedtuple("LoadReport", ["missing_keys", "unexpected_keys"])):
+    """What `load_state_dict` found: keys of the module that did not come, and keys that have no place."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+class Module:
+    """The base of all layers and models: override `__init__` (make parts) and `forward` (use them)."""
+
+    training: bool
+    call_super_init = False
+    _version = 1
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        for table in TABLES:
+            self.__dict__[table] = {}
+        self.__dict__["training"] = True
+        self.__dict__["_non_persistent_buffers_set"] = set()
+
+    # ------------------------------------------------------------------------------ calling
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass defines it."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        hooks = self.__dict__.get("_hooks")
+        if not hooks and not _global_hooks:
+            return self.forward(*args, **kwargs)
+        return _call_with_hooks(self, args, kwargs)
+
+    # ------------------------------------------------------------------------------ attributes
+    def __setattr__(self, name: str, value: Any) -> None:
+        tables = self.__dict__
+        if "_parameters" not in tables:
+            if isinstance(value, (Parameter, Module, Buffer)):
+                raise AttributeError(
+                    f"cannot assign {type(value).__name__.lower()} {name!r} before Module.__init__() call; "
+                    "start __init__ with super().__init__()"
+                )
+            object.__setattr__(self, name, value)
+            return
+        if isinstance(value, Parameter):
+            self._forget(name)
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._forget(name)
+            tables["_modules"][name] = value
+        elif isinstance(value, Buffer):
+            self._forget(name)
+            self.register_buffer(name, value, value.persistent)
+        elif name in tables["_parameters"]:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{type(value).__name__}' as parameter {name!r} (weft.nn.Parameter or None expected)"
+                )
+            tables["_parameters"][name] = None
+        elif name in tables["_modules"] and value is None:
+            tables["_modules"][name] = None
+        elif name in tables["_modules"]:
+            raise TypeError(f"cannot assign '{type(value).__name__}' as child module {name!r} (Module or None expected)")
+        elif name in tables["_buffers"]:
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"cannot assign '{type(value).__name__}' object to buffer {name!r} (weft.Tensor or None expected)"
+                )
+            tables["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name: str) -> None:
+        """Take `name` out of every table before it is registered in another."""
+        self.__dict__.pop(name, None)
+        for table in TABLES:
+            if not (table == "_parameters" and name in self.__dict__[table]):
+                self.__dict__[table].pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def __getattr__(self, name: str) -> Any:
+        for table in TABLES:
+            found = self.__dict__.get(table)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        for table in TABLES:
+            if name in self.__dict__.get(table, ()):
+                del self.__dict__[table][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
+        return sorted(name for name in set(names) if not name[0].isdigit())
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a trainable tensor (or a place for one: None)."""
+        self._check_name(name, "parameter", self._parameters)
+        if param is not None:
+            if not isinstance(param, Parameter):
+                raise TypeError(
+                    f"cannot assign '{type(param).__name__}' object to parameter {name!r} (weft.nn.Parameter or None "
+                    "required)"
+                )
+            if param.node is not None:
+                raise ValueError(
+                    f"cannot assign non-leaf Tensor to parameter {name!r}; model parameters must be created explicitly: "
+                    "use .detach() first"
+                )
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is saved with the module but not trained."""
+        self._check_name(name, "buffer", self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer {name!r} (weft Tensor or None required)")
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a part under a name."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name(name, "module", self._modules)
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def _check_name(self, name: Any, kind: str, table: dict[str, Any]) -> None:
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call; call super().__init__() first")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in table:
+            raise KeyError(f"attribute {name!r} already exists")
+
+    def get_submodule(self, target: str) -> Module:
+        """The part at a dotted path."""
+        module: Any = self
+        for part in target.split(".") if target else ():
+            if not hasattr(module, part):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
+            module = getattr(module, part)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{part}` is not an nn.Module")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        path, _, name = target.rpartition(".")
+        found = getattr(self.get_submodule(path), name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return module._buffers[name]
+
+    # ------------------------------------------------------------------------------ walking
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all parts, each once, with dotted names."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        return (module for _, module in self.named_children())
+
+    def _named(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, value in module.__dict__[table].items():
+                if value is None or (remove_duplicate and id(value) in seen):
+                    continue
+                seen.add(id(value))
+                yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        return (value for _, value in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (value for _, value in self.named_buffers(recurse=recurse))
+
+    # ------------------------------------------------------------------------------ modes
+    def train(self: M, mode: bool = True) -> M:
+        """Switch this module and its parts to training (dropout drops, batch norm counts) or not."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: M) -> M:
+        return self.train(False)
+
+    def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for parameter in self.parameters():
+            if set_to_none or parameter.grad is None:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad.detach() * 0
+
+    def apply(self: M, fn: Callable[[Module], None]) -> M:
+        """Call `fn` on every part, then on this module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # ------------------------------------------------------------------------------ types and places
+    def _apply(self: M, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
+        """Replace the values of parameters, their gradients and buffers by `fn` of them."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                _replace(parameter, fn)
+                self._parameters[name] = parameter
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self: M, *args: Any, **kwargs: Any) -> M:
+        """Convert floating-point parameters and buffers to another type (in place)."""
+        given = [a for a in (*args, kwargs.get("dtype")) if isinstance(a, dtype) or a.__class__.__name__ == "dtype"]
+        given += [a.dtype for a in args if isinstance(a, Tensor)]
+        for place in [a for a in (*args, kwargs.get("device")) if isinstance(a, str)]:
+            from ..device import device
+
+            device(place)
+        if not given:
+            return self
+        kind = as_dtype(given[0])
+        if kind.category < 2:
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={kind}")
+        return self._apply(lambda t: t.to(kind) if t.dtype.category >= 2 else t)
+
+    def _to_kind(self: M, name: str) -> M:
+        return self.to(as_dtype(name))
+
+    def float(self: M) -> M:
+        return self._to_kind("float32")
+
+    def double(self: M) -> M:
+        return self._to_kind("float64")
+
+    def half(self: M) -> M:
+        return self._to_kind("float16")
+
+    def bfloat16(self: M) -> M:
+        return self._to_kind("bfloat16")
+
+    def type(self: M, dst_type: Any) -> M:
+        return self._apply(lambda t: t.to(as_dtype(dst_type)))
+
+    def cpu(self: M) -> M:
+        return self
+
+    def share_memory(self: M) -> M:
+        return self
+
+    # ------------------------------------------------------------------------------ state
+    def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Any]:
+        """All parameters and persistent buffers by dotted name; they share memory with the module."""
+        out = OrderedDict() if destination is None else destination
+        if not hasattr(out, "_metadata"):
+            out._metadata = OrderedDict()
+        out._metadata[prefix[:-1]] = {"version": self._version}
+        for hook in self.__dict__.get("_state_pre_hooks", {}).values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(out, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self.__dict__.get("_state_hooks", {}).values():
+            hook(self, out, prefix, {"version": self._version})
+        return out
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for name, value in self._parameters.items():
+            if value is not None:
+                destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
+        for name, value in self._buffers.items():
+            if value is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + "_extra_state"] = self.get_extra_state()
+
+    def get_extra_state(self) -> Any:
+        """Override to put something of your own into the state dict."""
+        raise NotImplementedError("override get_extra_state and set_extra_state together")
+
+    def set_extra_state(self, state: Any) -> None:
+        raise NotImplementedError("override get_extra_state and set_extra_state together")
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadReport:
+        """Copy values from a state dict; with `strict` every key must match, and every shape always must."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing: list[str] = []
+        errors: list[str] = []
+        state = OrderedDict(state_dict)
+        metadata = getattr(state_dict, "_metadata", None)
+        expected: set[str] = set()
+        pending = [("", self)]
+        while pending:
+            prefix, module = pending.pop(0)
+            for hook in module.__dict__.get("_load_pre_hooks", {}).values():
+                hook(module, state, prefix, (metadata or {}).get(prefix[:-1], {}), strict, missing, [], errors)
+            module._load_from_state_dict(
+                state, prefix, (metadata or {}).get(prefix[:-1], {}), strict, missing, [], errors, assign=assign
+            )
+            expected |= {prefix + name for name in module._state_names()}
+            pending[:0] = [(f"{prefix}{name}.", m) for name, m in module._modules.items() if m is not None]
+        unexpected = [key for key in state if key not in expected]
+        report = LoadReport(missing, unexpected)
+        for module in self.modules():
+            for hook in module.__dict__.get("_load_post_hooks", {}).values():
+                hook(module, report)
+        if strict and unexpected:
+            errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ".")
+        if strict and missing:
+            errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ".")
+        if errors:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
+        return report
+
+    def _state_names(self) -> list[str]:
+        names = [n for n, v in self._parameters.items() if v is not None]
+        names += [n for n, v in self._buffers.items() if v is not None and n not in self._non_persistent_buffers_set]
+        if type(self).set_extra_state is not Module.set_extra_state:
+            names.append("_extra_state")
+        return names
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+        assign: bool = False,
+    ) -> None:
+        """Take this module's own values (not its parts') from the state dict."""
+        for name in self._state_names():
+            key = prefix + name
+            if key not in state_dict:
+                missing_keys.append(key)
+            elif name == "_extra_state":
+                self.set_extra_state(state_dict[key])
+            else:
+                self._load_value(name, state_dict[key], key, error_msgs, assign)
+
+    def _load_value(self, name: str, value: Any, key: str, error_msgs: list[str], assign: bool) -> None:
+        table = self._parameters if name in self._parameters else self._buffers
+        target = table[name]
+        if not isinstance(value, Tensor):
+            error_msgs.append(
+                f"While copying the parameter named {key!r}, expected a tensor from the checkpoint but received "
+                f"{type(value).__name__}; convert it with weft.tensor(...)."
+            )
+            return
+        if is_lazy(target) and not is_lazy(value):
+            target.materialize(value.shape)
+        if tuple(target.shape) != tuple(value.shape):
+            if target.ndim == 0 and tuple(value.shape) == (1,):
+                value = value.reshape(())
+            else:
+                error_msgs.append(
+                    f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in "
+                    f"current model is {target.shape}."
+                )
+                return
+        if assign:
+            keep = Parameter(value, target.requires_grad) if isinstance(target, Parameter) else value
+            table[name] = keep
+            return
+        with no_grad():
+            target.copy_(value)
+
+    # ------------------------------------------------------------------------------ hooks
+    def _add_hook(self, kind: str, hook: Callable, **options: Any) -> Handle:
+        table = self.__dict__.setdefault("_hooks", {}).setdefault(kind, OrderedDict())
+        prepend = options.pop("prepend", False)
+        handle = Handle(table, (hook, options))
+        if prepend:
+            table.move_to_end(handle.id, last=False)
+        return handle
+
+    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Call `hook(module, args)` before forward; what it returns replaces the arguments."""
+        return self._add_hook("forward_pre", hook, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> Handle:
+        """Call `hook(module, args, output)` after forward; what it returns replaces the output."""
+        return self._add_hook("forward", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known."""
+        return self._add_hook("backward", hook, prepend=prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_output)` when the gradients of the outputs are known."""
+        return self._add_hook("backward_pre", hook, prepend=prepend)
+
+    def _add_state_hook(self, kind: str, hook: Callable) -> Handle:
+        return Handle(self.__dict__.setdefault(kind, OrderedDict()), hook)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> Handle:
+        return self._add_state_hook("_state_hooks", hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_state_dict_pre_hook(self, hook: Callable) -> Handle:
+        return self._add_state_hook("_state_pre_hooks", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
+        """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
+        return self._add_state_hook("_load_pre_hooks", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
+        """Call `hook(module, report)` after loading."""
+        return self._add_state_hook("_load_post_hooks", hook)
+
+    # ------------------------------------------------------------------------------ copies and pictures
+    def __deepcopy__(self: M, memo: dict[int, Any]) -> M:
+        out = object.__new__(type(self))
+        memo[id(self)] = out
+        for name, value in self.__dict__.items():
+            out.__dict__[name] = copy.deepcopy(value, memo)
+        return out
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets of the module's own line."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        own = extra.split("\n") if extra else []
+        parts = []
+        for name, module in self._modules.items():
+            lines = repr(module).split("\n")
+            parts.append(f"({name}): " + "\n".join([lines[0], *("  " + line for line in lines[1:])]))
+        if len(own) <= 1 and not parts:
+            return f"{self._get_name()}({extra})"
+        body = "\n  ".join(line for part in [*own, *parts] for line in part.split("\n"))
+        return f"{self._get_name()}(\n  {body}\n)"
+
+
+def _replace(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
+    """Give a parameter (and its gradient) new values without making it another object."""
+    with no_grad():
+        if is_lazy(parameter):
+            parameter.array = fn(parameter.detach()).array
+            return
+        parameter.array = fn(parameter.detach()).array
+        if parameter.grad is not None:
+            parameter._grad = fn(parameter.grad.detach())
+
+
+# ------------------------------------------------------------------------------------- hooks at work
+
+_global_hooks: dict[str, OrderedDict[int, Any]] = {}
+
+
+def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> Handle:
+    """Call `hook(module, args, output)` after the forward of every module."""
+    table = _global_hooks.setdefault("forward", OrderedDict())
+    return Handle(table, (hook, {"with_kwargs": with_kwargs}))
+
+
+def register_module_forward_pre_hook(hook: Callable) -> Handle:
+    """Call `hook(module, args)` before the forward of every module."""
+    return Handle(_global_hooks.setdefault("forward_pre", OrderedDict()), (hook, {}))
+
+
+def _hooks_of(module: Module, kind: str) -> list[tuple[Callable, dict[str, Any]]]:
+    return [*_global_hooks.get(kind, {}).values(), *module.__dict__.get("_hooks", {}).get(kind, {}).values()]
+
+
+def _call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for hook, options in _hooks_of(module, "forward_pre"):
+        if options.get("with_kwargs"):
+            changed = hook(module, args, kwargs)
+            if changed is not None:
+                args, kwargs = changed
+        else:
+            changed = hook(module, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+    before, after = _hooks_of(module, "backward_pre"), _hooks_of(module, "backward")
+    if before or after:
+        output = _with_backward_hooks(module, args, kwargs, before, after)
+    else:
+        output = module.forward(*args, **kwargs)
+    for hook, options in _hooks_of(module, "forward"):
+        changed = hook(module, args, kwargs, output) if options.get("with_kwargs") else hook(module, args, output)
+        output = output if changed is None else changed
+    return output
+
+
+def _with_backward_hooks(module: Module, args: Any, kwargs: Any, before: list[Any], after: list[Any]) -> Any:
+    """Run forward between two identities whose gradients tell the hooks what passes."""
+    passed: dict[str, tuple[Any, ...]] = {}
+
+    def entering(*grads: Any) -> tuple[Any, ...]:
+        for hook, _ in after:
+            changed = hook(module, grads, passed.get("output", ()))
+            if changed is not None:
+                grads = changed if isinstance(changed, tuple) else (changed,)
+        return grads
+
+    def leaving(*grads: Any) -> tuple[Any, ...]:
+        for hook, _ in before:
+            changed = hook(module, grads)
+            if changed is not None:
+                grads = changed if isinstance(changed, tuple) else (changed,)
+        passed["output"] = grads
+        return grads
+
+    args = _gate(args, entering)
+    output = module.forward(*args, **kwargs)
+    single = isinstance(output, Tensor)
+    out = _gate((output,) if single else tuple(output), leaving)
+    return out[0] if single else type(output)(out) if not hasattr(output, "_fields") else type(output)(*out)
+
+
+def _gate(values: tuple[Any, ...], hook: Callable) -> tuple[Any, ...]:
+    """Pass tensors on unchanged; on the way back their gradients go through `hook` together."""
+    from ..autograd.function import Function
+
+    class Gate(Function):
+        @staticmethod
+        def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+            return tuple(t.view_as(t) for t in tensors)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return hook(*grads)
+
+    positions = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
+    if not positions:
+        return values
+    passed = Gate.apply(*(values[i] for i in positions))
+    out = list(values)
+    for i, tensor in zip(positions, passed if isinstance(passed, tuple) else (passed,), strict=True):
+        out[i] = tensor
+    return tuple(out)
+
+
+def numbered(modules: Any) -> Iterator[tuple[str, Module]]:
+    """Modules with the names '0', '1', …"""
+    return zip(map(str, itertools.count()), modules, strict=False)
