@@ -30,12 +30,25 @@ from .tensor import Size, Tensor  # noqa: F401
 __version__ = "0.1.0"
 
 
+# Functions that PyTorch offers both here and in `nn.functional`.
+_ALSO_TOP_LEVEL = """
+    adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear
+    binary_cross_entropy_with_logits celu celu_ channel_shuffle conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity ctc_loss dropout embedding
+    embedding_bag feature_alpha_dropout group_norm hardshrink hinge_embedding_loss instance_norm kl_div
+    layer_norm margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle
+    pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ selu selu_ threshold triplet_margin_loss
+""".split()
+
+
 def _publish() -> None:
     """Make `weft.name` (and `weft.linalg.name`…) of every registered operation and element type."""
     for kind in _dtypes.ALL:
         globals()[kind.name] = kind
         if kind.name in _dtypes.ALIASES:
             globals()[_dtypes.ALIASES[kind.name]] = kind
+    for name in _ALSO_TOP_LEVEL:
+        globals()[name] = getattr(nn.functional, name)
     for name, row in _OPERATIONS.items():
         space, _, last = name.rpartition(".")
         if not space:

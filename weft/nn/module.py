@@ -7,7 +7,6 @@ Assigning a Parameter, a Buffer or a Module as an attribute registers it; `state
 from __future__ import annotations
 
 import copy
-import itertools
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -89,7 +88,9 @@ class Module:
         elif name in tables["_modules"] and value is None:
             tables["_modules"][name] = None
         elif name in tables["_modules"]:
-            raise TypeError(f"cannot assign '{type(value).__name__}' as child module {name!r} (Module or None expected)")
+            raise TypeError(
+                f"cannot assign '{type(value).__name__}' as child module {name!r} (Module or None expected)"
+            )
         elif name in tables["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
@@ -146,7 +147,9 @@ class Module:
         """Add a tensor that is saved with the module but not trained."""
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer {name!r} (weft Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer {name!r} (weft Tensor or None required)"
+            )
         self._buffers[name] = tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -337,7 +340,9 @@ class Module:
         return self
 
     # ------------------------------------------------------------------------------ state
-    def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Any]:
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> OrderedDict[str, Any]:
         """All parameters and persistent buffers by dotted name; they share memory with the module."""
         out = OrderedDict() if destination is None else destination
         if not hasattr(out, "_metadata"):
@@ -635,8 +640,3 @@ def _gate(values: tuple[Any, ...], hook: Callable) -> tuple[Any, ...]:
     for i, tensor in zip(positions, passed if isinstance(passed, tuple) else (passed,), strict=True):
         out[i] = tensor
     return tuple(out)
-
-
-def numbered(modules: Any) -> Iterator[tuple[str, Module]]:
-    """Modules with the names '0', '1', …"""
-    return zip(map(str, itertools.count()), modules, strict=False)

@@ -82,4 +82,3 @@ class UninitializedBuffer(UninitializedParameter):
 def is_lazy(value: Any) -> bool:
     """Whether a parameter or buffer still waits for its shape."""
     return isinstance(value, UninitializedParameter)
-

@@ -28,6 +28,7 @@ from . import (  # noqa: F401
     scan,
     scatter,
     shape,
+    softmax,
     solve,
     sort,
     sparse,

@@ -57,13 +57,13 @@ def arange(start: Any = MISSING, end: Any = MISSING, step: Any = 1, *, dtype: An
 def _range_length(start: Any, end: Any, step: Any, dtype: dtype_type) -> int:
     if not (math.isfinite(start) and math.isfinite(end)):
         raise ShapeError(f"arange: unsupported range: {start} -> {end}; both ends must be finite")
-    if step == 0 or (dtype.category == INTEGER and int(step) == 0):
+    if step == 0 or (dtype is dtypes.int64 and int(step) == 0):
         raise ShapeError(f"arange: step must be nonzero, got {step} for {dtype}")
     if (end - start > 0) != (step > 0) and end != start:
         raise ShapeError(
             f"arange: upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}"
         )
-    if dtype.category == INTEGER:  # counted after truncation, as PyTorch does
+    if dtype is dtypes.int64:  # counted after truncation, only in this type, as PyTorch does
         return max(-((int(start) - int(end)) // int(step)), 0)
     if all(isinstance(x, int) for x in (start, end, step)):
         return -((start - end) // step)

@@ -1,7 +1,7 @@
 """Reductions: many elements to one along some dimensions.
 
-Sums, products, extremes and their places, truth values, softmax and its kin. Norms live in
-`norm.py`, variances, quantiles and histograms in `stats.py`.
+Sums, products, extremes and their places, truth values. Softmax and its kin live in `softmax.py`,
+norms in `norm.py`, variances, quantiles and histograms in `stats.py`.
 """
 
 from __future__ import annotations
@@ -466,6 +466,7 @@ class AnyTrue(Reduction):
 
 
 ALL, ANY = AllTrue(), AnyTrue()
+register_module(__name__)
 
 
 @axis_operation(differentiable=False, kind="Reduction", primitive=ALL)
@@ -484,83 +485,3 @@ def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """The number of elements that are not 0."""
     return sum(input != 0, dim)
-
-
-# ----------------------------------------------------------------------- exponentials and their sums
-
-
-class Logsumexp(Reduction):
-    """log Σ exp x over `dim`, shifted by the maximum so that nothing overflows."""
-
-    def reference(self, x, *, dim, keepdim):
-        real = x.real if x.dtype.kind == "c" else x
-        top = np.maximum.reduce(real, axis=dim, keepdims=True, initial=-np.inf)
-        top = np.where(np.isfinite(top), top, real.dtype.type(0))
-        total = np.add.reduce(np.exp(x - top), axis=dim, keepdims=True)
-        y = np.log(total) + top
-        return y if keepdim else y.reshape(tuple(s for d, s in enumerate(x.shape) if d not in dim))
-
-    def vjp(self, g, y, x, *, dim, keepdim):
-        return (restored(g, dim, keepdim) * conj((x - restored(y, dim, keepdim)).exp()),)
-
-
-class Softmax(Along):
-    """exp xᵢ / Σⱼ exp xⱼ along `dim`."""
-
-    def reference(self, x, *, dim):
-        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
-        np.exp(y, out=y)
-        return np.divide(y, np.add.reduce(y, axis=dim, keepdims=True), out=y)
-
-    def vjp(self, g, y, x, *, dim):
-        weighted = g * y
-        return (weighted - y * SUM(weighted, dim=(dim,), keepdim=True),)
-
-
-class LogSoftmax(Along):
-    """xᵢ − log Σⱼ exp xⱼ along `dim`."""
-
-    def reference(self, x, *, dim):
-        y = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
-        return np.subtract(y, np.log(np.add.reduce(np.exp(y), axis=dim, keepdims=True)), out=y)
-
-    def vjp(self, g, y, x, *, dim):
-        return (g - y.exp() * SUM(g, dim=(dim,), keepdim=True),)
-
-
-LOGSUMEXP, SOFTMAX, LOG_SOFTMAX = Logsumexp(), Softmax(), LogSoftmax()
-register_module(__name__)
-
-
-@axis_operation(kind="Reduction", primitive=LOGSUMEXP)
-def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """log Σ exp input over the given dimensions, without overflow."""
-    dims = wrap_dims(dim, input.ndim, "logsumexp")
-    if not dims and input.ndim:
-        raise ShapeError(f"logsumexp: needs at least one dim to reduce, got {dim!r} for shape {tuple(input.shape)}")
-    x = input if input.dtype.category >= FLOAT else input.to(dtypes.get_default_dtype())
-    return LOGSUMEXP(x, dim=dims, keepdim=bool(keepdim))
-
-
-def _softmax_along(primitive: Along, x: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
-    if dtype is not None:
-        x = x.to(dtypes.as_dtype(dtype))
-    d = wrap_dim(dim, x.ndim, name)
-    if x.numel() == 0:
-        return x.clone()
-    refuse(x.dtype.category != FLOAT, name, x.dtype, "convert it with .float(), or pass dtype=weft.float32")
-    if x.ndim == 0:
-        return primitive(x.unsqueeze(0), dim=0).squeeze(0)
-    return primitive(x, dim=d)
-
-
-@axis_operation(kind="Reduction", primitive=SOFTMAX)
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """exp xᵢ / Σⱼ exp xⱼ along `dim`, computed in `dtype` if given."""
-    return _softmax_along(SOFTMAX, input, dim, dtype, "softmax")
-
-
-@axis_operation(kind="Reduction", primitive=LOG_SOFTMAX)
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """xᵢ − log Σⱼ exp xⱼ along `dim`, computed in `dtype` if given."""
-    return _softmax_along(LOG_SOFTMAX, input, dim, dtype, "log_softmax")
