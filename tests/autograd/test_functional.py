@@ -36,7 +36,7 @@ CASES = {
     "hessian": (lambda m, x: F(m).hessian(cubes, x), X),
     "hessian vectorized": (lambda m, x: F(m).hessian(cubes, x, vectorize=True), X),
     "hessian forward": (
-        lambda m, x: F(m).hessian(cubes, x, vectorize=True, outer_jacobian_strategy="forward-mode"),
+        lambda m, x: F(m).hessian(cubes, x, vectorize=True, outer_jacobian_strategy="forward-mode").detach(),
         X,
     ),
     "hessian of two": (lambda m, x, y: F(m).hessian(mixed, (x, y)), X, Y),

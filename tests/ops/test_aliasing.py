@@ -134,6 +134,7 @@ def test_programs_of_views_and_writes(data):
     t_sum, w_sum = t_v * 0 + t_x.sum() * 0, w_v * 0 + w_x.sum() * 0
     for number in range(data.draw(st.integers(1, 9))):
         t, w = data.draw(st.sampled_from(pool))
+        t.grad_fn  # noqa: B018  until it is looked at, PyTorch takes a view of rewritten memory for a leaf
         kind = data.draw(st.sampled_from(["view", "view", "write", "read"]))
         sizes = tuple(t.shape)
         if kind == "view" and t.ndim < 6:
@@ -141,10 +142,8 @@ def test_programs_of_views_and_writes(data):
             made = both(lambda: view(t), lambda: view(w))  # noqa: B023  called at once
             if made is not None:
                 pool.append(made)
-        elif kind == "write" and t.numel() and (not overlapping(w) or 0 in t.stride()):
+        elif kind == "write" and t.numel() and not overlapping(w):
             write = draw_write(data.draw, sizes, number)
-            if overlapping(w):
-                continue
             both(lambda: write(torch, t, t_v), lambda: write(weft, w, w_v))  # noqa: B023
         else:
             t_sum = t_sum + (t * constant(torch, sizes, number)).sum()
@@ -175,6 +174,7 @@ def test_saved_values_that_were_overwritten(data):
     pool, sums = [(t_x * 2, w_x * 2), (t_x * 3, w_x * 3)], []
     for number in range(data.draw(st.integers(2, 6))):
         t, w = data.draw(st.sampled_from(pool))
+        t.grad_fn  # noqa: B018  until it is looked at, PyTorch takes a view of rewritten memory for a leaf
         kind = data.draw(st.sampled_from(["view", "write", "square"]))
         if kind == "view" and t.ndim < 6:
             view = draw_view(data.draw, tuple(t.shape))
@@ -191,8 +191,13 @@ def test_saved_values_that_were_overwritten(data):
             assert not w_sum.requires_grad
         elif both(lambda: t_sum.backward(retain_graph=True), lambda: w_sum.backward(retain_graph=True)):  # noqa: B023
             for t_leaf, w_leaf in ((t_x, w_x), (t_v, w_v)):
-                if t_leaf.grad is not None:
-                    np.testing.assert_allclose(w_leaf.grad.numpy(), t_leaf.grad.numpy(), rtol=1e-9, atol=1e-12)
+                expected, found = gradient(t_leaf), gradient(w_leaf)
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def gradient(leaf):
+    """Its gradient; none at all is the same as zeros."""
+    return np.zeros(tuple(leaf.shape)) if leaf.grad is None else leaf.grad.numpy()
 
 
 # -------------------------------------------------------------------------------------- particular rules
@@ -209,7 +214,7 @@ def started(library):
         lambda L, x, y: y.split(2)[0].mul_(2),  # one of several views
         lambda L, x, y: y.chunk(2)[1].zero_(),
         lambda L, x, y: y.unbind()[0].add_(1),
-        lambda L, x, y: list(y)[0].add_(1),
+        lambda L, x, y: next(iter(y)).add_(1),
         lambda L, x, y: made_unrecorded(L, y).mul_(2),  # a view that was made under no_grad
         lambda L, x, y: x.mul_(2),  # a leaf
         lambda L, x, y: x[:2].mul_(2),  # a view of a leaf
@@ -273,7 +278,7 @@ def test_geometry_in_place(library):
 
 @pytest.mark.parametrize("library", [torch, weft])
 def test_detached_memory_is_shared(library):
-    x, y = started(library)
+    _, y = started(library)
     other = y.detach()
     other[0] = 9.0
     assert y.tolist() == [9.0, 2.0, 4.0, 6.0] and y._version == 1
