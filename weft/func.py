@@ -2,9 +2,11 @@
 
 `grad`, `value_and_grad`, `vjp`, `jvp`, `linearize`, `jacrev`, `jacfwd`, `hessian`, `hvp`, `vmap` each take a
 function of tensors and return another; every one may be applied to the result of any other.
+`functional_call` makes a module a function of its parameters.
 """
 
 from .autograd.batched import vmap
+from .autograd.stateless import functional_call, stack_module_state
 from .autograd.transforms import (
     grad,
     grad_and_value,
@@ -19,6 +21,7 @@ from .autograd.transforms import (
 )
 
 __all__ = [
+    "functional_call",
     "grad",
     "grad_and_value",
     "hessian",
@@ -27,6 +30,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "stack_module_state",
     "value_and_grad",
     "vjp",
     "vmap",

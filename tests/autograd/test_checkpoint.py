@@ -233,7 +233,9 @@ def test_multi_grad_hook():
     def run(m):
         seen = []
         a, b = m.ones(2, requires_grad=True), m.ones(2, requires_grad=True)
-        handle = m.autograd.graph.register_multi_grad_hook((a, b), lambda grads: seen.append([g.tolist() for g in grads]))
+        handle = m.autograd.graph.register_multi_grad_hook(
+            (a, b), lambda grads: seen.append([g.tolist() for g in grads])
+        )
         (a * 2 + b * 3).sum().backward()
         (a * 4 + b * 5).sum().backward()
         handle.remove()

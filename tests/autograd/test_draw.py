@@ -1,5 +1,6 @@
 """Drawings of the graph: what is in them, and that nothing in the picture overlaps."""
 
+import itertools
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -126,9 +127,9 @@ def test_no_boxes_or_labels_overlap(make):
     result, noted = _noted(run)
     _, arrows, table = _laid_out(_boxes([result], _names(params), noted, True, True))
     for row in table:
-        for a, b in zip(row, row[1:], strict=False):
+        for a, b in itertools.pairwise(row):
             assert a.x + a.right < b.x - b.left
-    for above, below in zip(table, table[1:], strict=False):
+    for above, below in itertools.pairwise(table):
         assert max(cell.exit for cell in above) < min(cell.top for cell in below)
     for path in arrows:  # every arrow goes down one row at a time, so it never crosses a box
         assert [cell.row for cell in path] == list(range(path[0].row, path[-1].row + 1))

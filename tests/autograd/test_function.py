@@ -60,7 +60,7 @@ def affine(m):
 
         @staticmethod
         def setup_context(ctx, inputs, output):
-            x, scale, shift = inputs
+            _, scale, _ = inputs
             ctx.scale = scale
             ctx.mark_non_differentiable(output[2])
 
@@ -98,7 +98,11 @@ def _several(m, x, y):
     b = y[0].clone().requires_grad_()
     first, second, third, text = affine(m).apply(x, 2.5, b)
     flags = first.requires_grad, second.requires_grad, third.requires_grad, text
-    return flags, m.autograd.grad((first * first).sum(), (x, b), retain_graph=True), m.autograd.grad(second.sum(), (x, b))
+    return (
+        flags,
+        m.autograd.grad((first * first).sum(), (x, b), retain_graph=True),
+        m.autograd.grad(second.sum(), (x, b)),
+    )
 
 
 def _needs(m, x, y):
@@ -253,19 +257,27 @@ def test_like_torch(function, arrays):
 
 
 def _custom(m, backward, forward=lambda ctx, x: x * 2):
-    return type("Custom", (m.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    return type(
+        "Custom", (m.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    )
 
 
 ERRORS = {
     "too few gradients": lambda m, x: _custom(m, lambda ctx, g: (g, g)).apply(x.requires_grad_()).sum().backward(),
     "wrong shape": lambda m, x: _custom(m, lambda ctx, g: g[:2]).apply(x.requires_grad_()).sum().backward(),
     "not a tensor": lambda m, x: _custom(m, lambda ctx, g: 3.0).apply(x.requires_grad_()).sum().backward(),
-    "saved no tensor": lambda m, x: _custom(m, None, lambda ctx, x: ctx.save_for_backward(3) or x).apply(x.requires_grad_()),
-    "no backward": lambda m, x: type("F", (m.autograd.Function,), {"forward": staticmethod(lambda c, x: x * 2)})
-    .apply(x.requires_grad_())
-    .sum()
-    .backward(),
-    "dirty leaf": lambda m, x: _custom(m, lambda c, g: g, lambda c, a: c.mark_dirty(a) or a.mul_(2)).apply(x.requires_grad_()),
+    "saved no tensor": lambda m, x: _custom(m, None, lambda ctx, x: ctx.save_for_backward(3) or x).apply(
+        x.requires_grad_()
+    ),
+    "no backward": lambda m, x: (
+        type("F", (m.autograd.Function,), {"forward": staticmethod(lambda c, x: x * 2)})
+        .apply(x.requires_grad_())
+        .sum()
+        .backward()
+    ),
+    "dirty leaf": lambda m, x: _custom(m, lambda c, g: g, lambda c, a: c.mark_dirty(a) or a.mul_(2)).apply(
+        x.requires_grad_()
+    ),
     "twice": lambda m, x: (lambda y: (y.backward(), y.backward()))(cube(m).apply(x.requires_grad_()).sum()),
     "vmap without a rule": lambda m, x: m.func.vmap(_custom(m, lambda c, g: g).apply)(x),
 }

@@ -32,7 +32,10 @@ CASES = {
     "jacobian of several": (lambda m, x, y: F(m).jacobian(lambda a, b: (a * b, a.sum()), (x, y)), X, Y),
     "jacobian of a constant": (lambda m, x: F(m).jacobian(lambda a: m.ones(2), x), X),
     "jacobian with graph": (lambda m, x: F(m).jacobian(lambda a: a**2, x, create_graph=True), X),
-    "jacobian of linear with graph": (lambda m, x: F(m).jacobian(lambda a: a * 2, x.requires_grad_(), create_graph=True), X),
+    "jacobian of linear with graph": (
+        lambda m, x: F(m).jacobian(lambda a: a * 2, x.requires_grad_(), create_graph=True),
+        X,
+    ),
     "hessian": (lambda m, x: F(m).hessian(cubes, x), X),
     "hessian vectorized": (lambda m, x: F(m).hessian(cubes, x, vectorize=True), X),
     "hessian forward": (
@@ -79,7 +82,9 @@ def test_errors_like_torch(name):
     assert len(same_error(ERRORS[name], X)) > 20
 
 
-@pytest.mark.parametrize("call", [lambda m, x: F(m).jacobian(lambda a: 3.0, x), lambda m, x: F(m).jacobian(lambda a: a, 3.0)])
+@pytest.mark.parametrize(
+    "call", [lambda m, x: F(m).jacobian(lambda a: 3.0, x), lambda m, x: F(m).jacobian(lambda a: a, 3.0)]
+)
 def test_type_errors(call):
     import weft
 

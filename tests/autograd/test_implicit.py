@@ -117,7 +117,9 @@ def test_straight_through():
 
 
 def test_straight_through_composes():
-    g = weft.vmap(weft.func.grad(lambda a: (straight_through(a.round(), a) ** 2).sum()))(weft.tensor([[0.2, 1.7], [2.6, 0.1]]))
+    g = weft.vmap(weft.func.grad(lambda a: (straight_through(a.round(), a) ** 2).sum()))(
+        weft.tensor([[0.2, 1.7], [2.6, 0.1]])
+    )
     assert g.tolist() == [[0.0, 4.0], [6.0, 0.0]]
 
 
@@ -157,7 +159,9 @@ def test_variance_falls_with_the_number_of_samples():
                     log_prob = lambda x, p: -((x - p) ** 2) / 2
                     means.append(score_function_gradient(lambda x: x * x, phi, noise + 1, log_prob).gradient.item())
                 else:
-                    means.append(reparameterised_gradient(lambda x: x * x, phi, noise, lambda e, p: p + e).gradient.item())
+                    means.append(
+                        reparameterised_gradient(lambda x: x * x, phi, noise, lambda e, p: p + e).gradient.item()
+                    )
             spread.append(np.var(means))
         assert spread[0] > 3 * spread[1]  # in theory 30 / 4
 
@@ -169,7 +173,9 @@ def test_baseline_keeps_the_mean_and_lowers_the_variance():
     log_prob = lambda x, p: -((x - p) ** 2) / 2
     plain = score_function_gradient(lambda x: x * x, phi, x, log_prob)
     better = score_function_gradient(lambda x: x * x, phi, x, log_prob, baseline=10.0)  # E[x²] = 10
-    assert better.gradient.item() == pytest.approx(6.0, abs=0.3) and plain.gradient.item() == pytest.approx(6.0, abs=0.5)
+    assert better.gradient.item() == pytest.approx(6.0, abs=0.3) and plain.gradient.item() == pytest.approx(
+        6.0, abs=0.5
+    )
     assert better.variance.item() < 0.6 * plain.variance.item()
 
 

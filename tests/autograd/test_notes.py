@@ -1,5 +1,7 @@
 """Worked examples of the lecture notes with their numbers, and backpropagation written out."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ f64 = dict(dtype=weft.float64)
 
 def parameters(sizes, seed=0):
     rng = np.random.default_rng(seed)
-    weights = [weft.tensor(rng.normal(size=(n, m)), requires_grad=True) for m, n in zip(sizes, sizes[1:], strict=False)]
+    weights = [weft.tensor(rng.normal(size=(n, m)), requires_grad=True) for m, n in itertools.pairwise(sizes)]
     biases = [weft.tensor(rng.normal(size=n), requires_grad=True) for n in sizes[1:]]
     return weights, biases, rng
 
@@ -77,7 +79,10 @@ def test_exercise_1_2_gradients_of_a_network_with_two_activations():
     rng = np.random.default_rng(2)
     x1, x2, x3, label = rng.normal(size=4)
     names = ("b1", "b2", "w11", "w12", "w21", "w31", "w32", "v1", "v2")
-    p = {name: weft.tensor(value, **f64, requires_grad=True) for name, value in zip(names, rng.normal(size=9), strict=True)}
+    p = {
+        name: weft.tensor(value, **f64, requires_grad=True)
+        for name, value in zip(names, rng.normal(size=9), strict=True)
+    }
     a1 = (p["w11"] * x1 + p["w21"] * x2 + p["w31"] * x3 + p["b1"]).sigmoid()
     a2 = (p["w12"] * x1 + p["w32"] * x3 + p["b2"]).tanh()
     f = p["v1"] * a1 + p["v2"] * a2

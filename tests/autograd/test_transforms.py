@@ -64,7 +64,10 @@ CASES = {
         V,
         W,
     ),
-    "jacobian of a constant": (lambda m, v: (m.func.jacrev(lambda a: m.ones(2))(v), m.func.jacfwd(lambda a: m.ones(2))(v)), V),
+    "jacobian of a constant": (
+        lambda m, v: (m.func.jacrev(lambda a: m.ones(2))(v), m.func.jacfwd(lambda a: m.ones(2))(v)),
+        V,
+    ),
     "hessian": (lambda m, v, w: m.func.hessian(lambda a: (w @ a).tanh().sum() * a.sum())(v), V, W),
     "hessian of two": (lambda m, v, w: m.func.hessian(lambda a, b: (b @ a).tanh().sum(), argnums=(0, 1))(v, w), V, W),
     "reverse over reverse": (lambda m, v, w: m.func.jacrev(m.func.jacrev(lambda a: (w @ a).tanh()))(v), V, W),
@@ -94,7 +97,11 @@ CASES = {
         X,
         W,
     ),
-    "vmap of vjp": (lambda m, x, y: m.func.vmap(lambda a, b: m.func.vjp(lambda q: q.sin() * q.sum(), a)[1](b))(x, y), X, Y),
+    "vmap of vjp": (
+        lambda m, x, y: m.func.vmap(lambda a, b: m.func.vjp(lambda q: q.sin() * q.sum(), a)[1](b))(x, y),
+        X,
+        Y,
+    ),
     "vmap of jvp by the tangent": (
         lambda m, x, v: m.func.vmap(lambda a: m.func.jvp(lambda q: q.sin() * q.sum(), (v,), (a,)))(x),
         X,

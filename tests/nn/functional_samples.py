@@ -104,6 +104,11 @@ SAMPLES: dict[str, list[S]] = {
         S(T((4,)), T((), 0, 4, "index")),
         S(T((4,)), T((4,), 0, 1)),
     ],
+    "linear_cross_entropy": [
+        S(X, T((5, 4)), T((3,), 0, 5, "index"), linear_bias=T((5,)), label_smoothing=0.1),
+        S(X, T((5, 2, 4)), T((3, 2), 0, 5, "index"), reduction="none", ignore_index=1),
+        S(T((4,)), T((5, 4)), T((), 0, 5, "index")),
+    ],
     "nll_loss": [
         *reductions(X, CLASSES),
         *reductions(X, CLASSES, T((4,), 0.1, 1, "fixed"), ignore_index=2),

@@ -19,7 +19,7 @@ from weft.func import vmap
 from .functional_samples import SAMPLES, UNSAMPLED
 
 theirs = torch.nn.functional
-FILES = ("activation", "attention", "ctc", "dropout", "embedding", "loss", "margin", "norm")
+FILES = ("activation", "attention", "ctc", "dropout", "embedding", "entropy", "loss", "margin", "norm")
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-2, "bfloat16": 1e-1}
 COSTLY = {"multi_head_attention_forward", "scaled_dot_product_attention"}  # one second derivative is enough
 KINKED = {"l1_loss"}  # second derivatives exist, but finite differences straddle a kink of the first

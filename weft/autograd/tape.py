@@ -220,14 +220,21 @@ def _switched_generator(switch: _Switch, function: Callable) -> Callable:
     @functools.wraps(function)
     def switched(*args: Any, **kwargs: Any) -> Any:
         generator = function(*args, **kwargs)
-        sent = None
+        resume, argument = generator.send, None
         while True:
             try:
                 with switch.clone():
-                    value = generator.send(sent)
+                    value = resume(argument)
             except StopIteration as stop:
                 return stop.value
-            sent = yield value
+            try:
+                resume, argument = generator.send, (yield value)
+            except GeneratorExit:
+                with switch.clone():
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume, argument = generator.throw, error
 
     return switched
 

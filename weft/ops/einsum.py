@@ -37,16 +37,18 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if not operands:
         raise OptionError(f"einsum: must specify the equation string and at least one operand; got only {equation!r}")
     need_tensors("einsum", *operands)
-    inputs, output = _parsed(equation, tuple(x.ndim for x in operands))
-    sizes = _sizes(equation, inputs, operands)
-    terms = [_without_repeats(x, labels, sizes) for x, labels in zip(operands, inputs, strict=True)]
+    inputs, output, sizes, plain = _read(equation, tuple(tuple(x.shape) for x in operands))
+    if plain:
+        terms = list(zip(operands, inputs, strict=True))
+    else:
+        terms = [_without_repeats(x, labels, sizes) for x, labels in zip(operands, inputs, strict=True)]
     while len(terms) > 1:
         i, j = _cheapest_pair(terms, output, sizes) if len(terms) > 2 else (0, 1)
         rest = [t for k, t in enumerate(terms) if k not in (i, j)]
-        needed = set(output).union(*(labels for _, labels in rest))
+        needed = frozenset(output).union(*(labels for _, labels in rest))
         terms = [_contracted(*terms[i], *terms[j], needed, sizes), *rest]
-    x, labels = _summed_away(*terms[0], set(output))
-    return x.permute([labels.index(label) for label in output])
+    x, labels = _summed_away(*terms[0], frozenset(output))
+    return x if labels == output and len(operands) > 1 else x.permute([labels.index(label) for label in output])
 
 
 def _from_sublists(*args: Any) -> tuple[str, tuple[Any, ...]]:
@@ -70,6 +72,19 @@ def _from_sublists(*args: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 @functools.lru_cache(maxsize=1024)
+def _read(
+    equation: str, shapes: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[Labels, ...], Labels, dict[Any, int], bool]:
+    """The labels of operands and output, the size of each, and whether no label is repeated or broadcast."""
+    inputs, output = _parsed(equation, tuple(len(shape) for shape in shapes))
+    sizes = _sizes(equation, inputs, shapes)
+    plain = all(
+        len(set(labels)) == len(labels) and all(sizes[label] == n for label, n in zip(labels, shape, strict=True))
+        for labels, shape in zip(inputs, shapes, strict=True)
+    )
+    return inputs, output, sizes, plain
+
+
 def _parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], Labels]:
     """The labels of every operand and of the output, the ellipses filled in."""
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -117,20 +132,20 @@ def _split_labels(equation: str, term: str, hidden: Labels) -> Labels:
     return (*before, *(hidden if dots else ()), *after)
 
 
-def _sizes(equation: str, inputs: Sequence[Labels], operands: Sequence[Tensor]) -> dict[Any, int]:
+def _sizes(equation: str, inputs: Sequence[Labels], shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:
     """The size of each label; a 1 gives way to any other size."""
     sizes: dict[Any, int] = {}
-    for number, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
-        for d, (label, size) in enumerate(zip(labels, x.shape, strict=True)):
-            if labels.count(label) > 1 and size != x.shape[labels.index(label)]:
+    for number, (shape, labels) in enumerate(zip(shapes, inputs, strict=True)):
+        for d, (label, size) in enumerate(zip(labels, shape, strict=True)):
+            if labels.count(label) > 1 and size != shape[labels.index(label)]:
                 raise ShapeError(
                     f"einsum: subscript {label} is repeated for operand {number} but the sizes don't match, "
-                    f"{x.shape[labels.index(label)]} != {size} in shape {tuple(x.shape)}"
+                    f"{shape[labels.index(label)]} != {size} in shape {shape}"
                 )
             known = sizes.get(label, 1)
             if size != known and size != 1 and known != 1:
                 raise ShapeError(
-                    f"einsum: operand {number} of shape {tuple(x.shape)} has size {size} at dimension {d} for "
+                    f"einsum: operand {number} of shape {shape} has size {size} at dimension {d} for "
                     f"subscript {label} of '{equation}', which does not broadcast with previously seen size {known}"
                 )
             sizes[label] = known if size == 1 else size
@@ -173,31 +188,37 @@ def _cheapest_pair(terms: list[tuple[Tensor, Labels]], output: Labels, sizes: di
     return min(itertools.combinations(range(len(terms)), 2), key=growth)
 
 
-def _summed_away(x: Tensor, labels: Labels, needed: set[Any]) -> tuple[Tensor, Labels]:
+def _summed_away(x: Tensor, labels: Labels, needed: frozenset[Any]) -> tuple[Tensor, Labels]:
     gone = tuple(d for d, label in enumerate(labels) if label not in needed)
     return (x.sum(gone), tuple(label for label in labels if label in needed)) if gone else (x, labels)
 
 
+@functools.lru_cache(maxsize=1024)
+def _groups(a_labels: Labels, b_labels: Labels, needed: frozenset[Any]) -> tuple[Labels, ...]:
+    """The labels of a product of two terms: kept by both, of the left alone, of the right alone, summed over."""
+    shared = tuple(label for label in a_labels if label in b_labels)
+    return (
+        tuple(label for label in shared if label in needed),
+        tuple(label for label in a_labels if label not in b_labels),
+        tuple(label for label in b_labels if label not in a_labels),
+        tuple(label for label in shared if label not in needed),
+    )
+
+
 def _contracted(
-    a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, needed: set[Any], sizes: dict[Any, int]
+    a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, needed: frozenset[Any], sizes: dict[Any, int]
 ) -> tuple[Tensor, Labels]:
     """The product of two terms, summed over the labels they share that nobody needs any more."""
     a, a_labels = _summed_away(a, a_labels, needed.union(b_labels))
     b, b_labels = _summed_away(b, b_labels, needed.union(a_labels))
-    shared = [label for label in a_labels if label in b_labels]
-    batch = [label for label in shared if label in needed]
-    summed = [label for label in shared if label not in needed]
-    left = [label for label in a_labels if label not in b_labels]
-    right = [label for label in b_labels if label not in a_labels]
-    a = _ordered(a, a_labels, [*batch, *left, *summed])
-    b = _ordered(b, b_labels, [*batch, *summed, *right])
-    batch_sizes, left_sizes = [sizes[label] for label in batch], [sizes[label] for label in left]
-    right_sizes = [sizes[label] for label in right]
-    labels = (*batch, *left, *right)
+    batch, left, right, summed = _groups(a_labels, b_labels, needed)
+    a = _ordered(a, a_labels, batch + left + summed)
+    b = _ordered(b, b_labels, batch + summed + right)
+    batch_sizes, left_sizes, right_sizes = ([sizes[label] for label in group] for group in (batch, left, right))
     if not summed:
         a = a.reshape(*batch_sizes, *left_sizes, *(1,) * len(right)) if right else a
         b = b.reshape(*batch_sizes, *(1,) * len(left), *right_sizes) if left else b
-        return a * b, labels
+        return a * b, batch + left + right
     same_dtype("einsum", a, b)
     rows, columns, depth = _volume(left_sizes), _volume(right_sizes), _volume([sizes[label] for label in summed])
     a = a.reshape(*batch_sizes, rows, depth) if len(left) != 1 or len(summed) != 1 else a
@@ -205,12 +226,11 @@ def _contracted(
     result = product(a, b, "einsum")  # (*batch, rows, columns)
     if len(left) != 1 or len(right) != 1:
         result = result.reshape(*batch_sizes, *left_sizes, *right_sizes)
-    return result, labels
+    return result, batch + left + right
 
 
-def _ordered(x: Tensor, labels: Labels, wanted: list[Any]) -> Tensor:
-    order = [labels.index(label) for label in wanted]
-    return x if order == list(range(len(order))) else x.permute(order)
+def _ordered(x: Tensor, labels: Labels, wanted: Labels) -> Tensor:
+    return x if labels == wanted else x.permute([labels.index(label) for label in wanted])
 
 
 def _volume(sizes: Sequence[int]) -> int:

@@ -125,16 +125,19 @@ class Pow(Elementwise):
     """y = x ** exponent; 0 ** 0 is 1."""
 
     public = False
-    reference = np.power
+    categories = (INTEGER, COMPLEX)
     domain = (0.2, 2.0)
+
+    def reference(self, x, exponent):
+        if x.dtype.kind == "i" and (exponent < 0).any():  # 1 / xⁿ rounded towards 0
+            inverse = np.where(np.abs(x) == 1, np.power(x, np.abs(exponent)), 0)
+            return np.where(exponent < 0, inverse, np.power(x, np.abs(exponent)))
+        return np.power(x, exponent)
 
     def vjp(self, g, y, x, exponent):
         return (
             lambda: g * conj(_power_slope(x, exponent)),
-            lambda: (
-                g
-                * conj(where((x == 0) & ((exponent.real if exponent.is_complex() else exponent) >= 0), 0, y * x.log()))
-            ),
+            lambda: g * conj(_exponent_slope(y, x, exponent)),
         )
 
 

@@ -144,6 +144,8 @@ def _many_dims(name: str, x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...],
             raise ShapeError(f"{name}: got shape with {count} values but input tensor only has {x.ndim} dimensions")
         dims = tuple(range(x.ndim - count, x.ndim))
     else:
+        if x.ndim == 0 and dim not in ((), []):
+            raise IndexRangeError(f"{name}: dimension specified as {dim} but tensor has no dimensions; unsqueeze it")
         dims = wrap_dims(dim, x.ndim, name)
     if s is not None and len(s) != len(dims):
         raise ShapeError(

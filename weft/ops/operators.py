@@ -26,6 +26,8 @@ Tensor.where = _method_where
 def _scaled(other: Any, alpha: Any, name: str, kind: Any) -> Any:
     if alpha.__class__ is float and kind.category < FLOAT:
         raise DtypeError(f"{name}: for integral input tensors, argument alpha must not be a floating point number")
+    if kind is dtypes.bool_:
+        return other & bool(alpha)
     return other * alpha
 
 
@@ -82,12 +84,9 @@ def pow(input: Any, exponent: Any) -> Tensor:
     if is_number(exponent) and isinstance(input, Tensor):
         if exponent == 2 and input.dtype.category >= FLOAT:
             return input.square()
-        if exponent == 1:
+        if exponent == 1 and input.dtype is not dtypes.bool_:
             return input.clone()
         if isinstance(exponent, int) and exponent < 0 and input.dtype.category < FLOAT:
-            raise DtypeError("pow: integers to negative integer powers are not allowed; convert with .float() first")
-    elif isinstance(exponent, Tensor) and dtypes.result_dtype((input, exponent)).category < FLOAT:
-        if exponent.dtype.is_signed and bool((exponent < 0).any()):
             raise DtypeError("pow: integers to negative integer powers are not allowed; convert with .float() first")
     return POW.fast(input, exponent)
 
@@ -157,18 +156,23 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 @operation(out=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2^other."""
-    return input * pow(2.0, other)
+    power = pow(2.0, other)
+    return input * (power.to(input.dtype) if other.dtype.category < FLOAT <= input.dtype.category else power)
 
 
 @operation(out=True, inplace=True)
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees to radians."""
+    if input.is_complex():
+        raise DtypeError(f"deg2rad: is not supported for complex tensors, got {input.dtype}; take .angle() first")
     return input * (math.pi / 180)
 
 
 @operation(out=True, inplace=True)
 def rad2deg(input: Tensor) -> Tensor:
     """Radians to degrees."""
+    if input.is_complex():
+        raise DtypeError(f"rad2deg: is not supported for complex tensors, got {input.dtype}; take .angle() first")
     return input * (180 / math.pi)
 
 
@@ -184,6 +188,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
         close = close | (input.isnan() & other.isnan())
     if rtol == 0 and atol == 0:
         return close
+    if input.dtype is dtypes.bool_:
+        input = input.double()
     wide = other if other.dtype.category >= FLOAT else other.double()
     difference = (input - wide).abs()
     return close | (difference.isfinite() & (difference <= atol + (rtol * wide).abs()))

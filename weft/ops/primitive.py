@@ -91,9 +91,9 @@ class Primitive:
     # ------------------------------------------------------------------------------ running forward
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """Compute on tensors (and numbers), recording what differentiation will need."""
-        interpreter = innermost_interpreter(inputs)
-        if interpreter is not None:
-            return interpreter.apply(self, inputs, params)
+        for x in inputs:
+            if isinstance(x, Tensor) and x._interpreter is not None:
+                return innermost_interpreter(inputs).apply(self, inputs, params)
         return self.evaluate(inputs, params)
 
     def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -416,9 +416,8 @@ class Elementwise(Primitive, abstract=True):
             y = mode.run(ufunc, a)
             out = new(Tensor)
             out.array = y if y.__class__ is ndarray else np.asarray(y)
-            if x._needs_grad and differentiable:
-                if mode.grad:
-                    note(out, (x,), ONE_NEEDS)
+            if x._needs_grad and differentiable and mode.grad:
+                note(out, (x,), ONE_NEEDS)
             elif mode.inference:
                 out._inference = True
             return out
@@ -459,9 +458,8 @@ class Elementwise(Primitive, abstract=True):
                 raise broadcast_error(self.name, a.shape, b.shape) from None
             out = new(Tensor)
             out.array = r if r.__class__ is ndarray else np.asarray(r)
-            if (x_needs or y_needs) and differentiable:
-                if mode.grad:
-                    note(out, (x, y), NEEDS[x_needs, y_needs])
+            if (x_needs or y_needs) and differentiable and mode.grad:
+                note(out, (x, y), NEEDS[x_needs, y_needs])
             elif mode.inference:
                 out._inference = True
             return out

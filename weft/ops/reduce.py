@@ -202,11 +202,10 @@ def _quick(primitive: Reduction, x: Tensor, dim: tuple[int, ...] | None, keepdim
         y = mode.run(primitive.reference, a, dim=dim, keepdim=keepdim)
     out = new(Tensor)
     out.array = y if y.__class__ is np.ndarray else np.asarray(y)
-    if x._needs_grad:
-        if mode.grad:
-            params = {"dim": tuple(range(a.ndim)) if dim is None else dim, "keepdim": keepdim}
-            out.node = primitive.make_node(out, (x,), params, ONE_NEEDS)
-            out._needs_grad = True
+    if x._needs_grad and mode.grad:
+        params = {"dim": tuple(range(a.ndim)) if dim is None else dim, "keepdim": keepdim}
+        out.node = primitive.make_node(out, (x,), params, ONE_NEEDS)
+        out._needs_grad = True
     elif mode.inference:
         out._inference = True
     return out

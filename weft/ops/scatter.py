@@ -275,11 +275,12 @@ def _check_slices(input: Tensor, d: int, index: Tensor, source: Tensor, name: st
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy to whose slice index[i] along `dim` alpha · source[i] is added, for every i."""
     _check_same_type(input, source, "index_add")
-    rows, index, d = _rows(input, dim, index, "index_add")
+    _, index, d = _rows(input, dim, index, "index_add")
     _check_slices(input, d, index, source, "index_add")
-    source = _vector(source).movedim(d, 0)
     source = source if alpha == 1 else (source * alpha).to(input.dtype)
-    return _back(put_leading(rows, source, index, accumulate=True), d, input.shape)
+    x = _vector(input)
+    added = ADD_AT(_vector(source), index, sizes=(x.shape[d],), at=d)
+    return (x | added if x.dtype is dtypes.bool_ else x + added).reshape(input.shape)
 
 
 @operation(out=True, inplace=True)

@@ -9,6 +9,9 @@ PAIRS = T((3, 4, 2))
 _TRANSPOSED = [S(M, 0, 1), S(C, -1, 0), S(C, 1, 1)]
 _MOVED = [S(C, 0, -1), S(C, (0, 1), (2, 0)), S(M, 1, 0)]
 _HALVES = [S(T((4, 6, 2)), 2), S(T((4, 6, 2)), [1, 3]), S(T((4, 6, 2)), (1, 1))]
+_SPLIT = [S(T((5, 2)), 2), S(T((5, 2)), [1, 4]), S(M, 3, 1), S(M, [2, 2, 0], dim=-1)]
+_SIZED = [S(T((5, 2)), [1, 4]), S(M, [2, 2], 1)]
+_CHUNKED = [S(T((5, 2)), 2), S(M, 3, 1), S(M, 9, -1)]
 _SINGLE = T((1, 3, 1))
 
 SAMPLES: dict[str, list[S]] = {
@@ -44,9 +47,12 @@ SAMPLES: dict[str, list[S]] = {
     "diagonal_scatter": [S(M, T((3,))), S(M, T((3,)), 1), S(C, T((3, 2)), 0, 0, 2)],
     "select_scatter": [S(M, T((4,)), 0, 1), S(C, T((2, 3)), -1, -1)],
     "slice_scatter": [S(M, T((2, 4)), 0, 1), S(M, T((3, 2)), 1, 0, 4, 2), S(M, T((3, 2)), dim=-1, start=-2)],
-    "split": [S(T((5, 2)), 2), S(T((5, 2)), [1, 4]), S(M, 3, 1), S(M, [2, 2, 0], dim=-1)],
-    "split_with_sizes": [S(T((5, 2)), [1, 4]), S(M, [2, 2], 1)],
-    "chunk": [S(T((5, 2)), 2), S(M, 3, 1), S(M, 9, -1)],
+    "split": _SPLIT,
+    "unsafe_split": [S(T((5, 2)), 2), S(M, 3, 1)],
+    "split_with_sizes": _SIZED,
+    "unsafe_split_with_sizes": _SIZED,
+    "chunk": _CHUNKED,
+    "unsafe_chunk": _CHUNKED,
     "tensor_split": [S(T((5, 2)), 2), S(T((5, 2)), (1, 3)), S(M, 3, 1), S(M, (-1, 9), dim=1)],
     "hsplit": _HALVES,
     "vsplit": _HALVES,

@@ -6,6 +6,7 @@ from .conv import *  # noqa: F403
 from .ctc import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .embedding import *  # noqa: F403
+from .entropy import *  # noqa: F403
 from .grid import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .margin import *  # noqa: F403

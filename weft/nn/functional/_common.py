@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...dtype import LOW_PRECISION
+from ...dtype import LOW_PRECISION, dtype, result_dtype
 from ...errors import DtypeError
 from ...ops.primitive import update
 from ...tensor import Tensor
@@ -72,3 +72,8 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "mean":
         return loss.mean()
     return loss.sum() if reduction == "sum" else loss
+
+
+def common_type(input: Tensor, target: Tensor) -> dtype:
+    """The type that two tensors promote to."""
+    return input.dtype if input.dtype is target.dtype else result_dtype((input, target))

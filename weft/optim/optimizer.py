@@ -1,0 +1,388 @@
+"""What all optimisers share: parameter groups, state by parameter, hooks, and state on disk in PyTorch's format.
+
+An optimiser states what is its own in two methods: `_start` makes the state of a parameter, `_update` moves
+the parameter (and its state) in place, given the gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from copy import deepcopy
+from typing import Any
+
+from ..autograd.tape import Handle, enable_grad, no_grad
+from ..dtype import float32, float64, get_default_dtype
+from ..ops.borders import from_dlpack
+from ..ops.create import zeros
+from ..ops.shape import view_as_real
+from ..tensor import Tensor
+
+__all__ = ["Optimizer", "required"]
+
+Group = dict[str, Any]
+State = dict[str, Any]
+HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_pre", "load_post")
+
+
+class _Required:
+    """Stands in `defaults` for an option that every parameter group must give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def _hooked(step: Callable) -> Callable:
+    """`step` between its hooks; it also tells learning-rate schedulers that a step was made."""
+
+    @functools.wraps(step)
+    def with_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self._opt_called = True
+        for hook in list(self._hooks["step_pre"].values()):
+            changed = hook(self, (self, *args), kwargs)
+            if changed is None:
+                continue
+            if not (isinstance(changed, tuple) and len(changed) == 2):
+                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+            (_, *args), kwargs = changed
+        loss = step(self, *args, **kwargs)
+        for hook in list(self._hooks["step_post"].values()):
+            hook(self, (self, *args), kwargs)
+        return loss
+
+    return with_hooks
+
+
+class Optimizer:
+    """The base of all optimisers.
+
+    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts {'params': …, option: value}, each a
+    group with options of its own; `defaults` holds the options of groups that do not give them.
+    """
+
+    _as_real = True  # complex parameters are updated as pairs of real numbers
+    _refuses_sparse = "{} does not support sparse gradients"  # None for an optimiser that takes them
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _hooked(cls.step)
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{type(params).__name__}"
+            )
+        self.defaults = defaults
+        self.state: defaultdict[Tensor, State] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        self._hooks: dict[str, OrderedDict[int, Callable]] = {kind: OrderedDict() for kind in HOOKS}
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    # ------------------------------------------------------------------------------ stepping
+    def _start(self, parameter: Tensor, group: Group) -> State:
+        """The state of a parameter before its first update."""
+        return {}
+
+    def _update(self, parameter: Tensor, gradient: Tensor, state: State, group: Group) -> None:
+        """Move a parameter, and its state, in place."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update()")
+
+    @_hooked
+    @no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; `closure` computes loss and gradients anew, and its loss
+        is returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update_one(parameter, group)
+        return loss
+
+    def _update_one(self, parameter: Tensor, group: Group) -> None:
+        gradient = parameter.grad
+        if gradient.is_sparse and self._refuses_sparse:
+            raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
+        state = self.state.get(parameter)
+        if not state:
+            state = self._start(parameter, group)
+            if state:
+                self.state[parameter] = state
+        if group.get("maximize"):
+            gradient = -gradient
+        if self._as_real and parameter.is_complex():
+            parameter, gradient, state = _real(parameter), _real(gradient), {k: _real(v) for k, v in state.items()}
+        self._update(parameter, gradient, state, group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or (`set_to_none=False`) fill them with zeros."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                if set_to_none:
+                    parameter.grad = None
+                else:
+                    parameter.grad = parameter.grad.detach().zero_()
+
+    # ------------------------------------------------------------------------------ groups
+    def add_param_group(self, param_group: Group) -> None:
+        """Add parameters with options of their own, say the layers that a fine-tuning has just unfrozen."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        group = param_group
+        _unpack_parameters(group)
+        for parameter in group["params"]:
+            _check_parameter(parameter)
+        for name, default in self.defaults.items():
+            if default is required and name not in group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            group.setdefault(name, default)
+        self._check_against_others(group)
+        self.param_groups.append(group)
+
+    def _check_against_others(self, group: Group) -> None:
+        identities = [id(p) for p in group["params"]]
+        if len(set(identities)) != len(identities):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; they are updated twice in a step",
+                stacklevel=4,
+            )
+        if any(id(p) in identities for other in self.param_groups for p in other["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            how = "with" if "param_names" in group else "without"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{how} names to the optimizer"
+            )
+
+    def __repr__(self) -> str:
+        lines = [type(self).__name__ + " ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name not in ("params", "param_names")]
+            lines.append("")
+        return "\n".join([*lines[:-1], ")"])
+
+    # ------------------------------------------------------------------------------ hooks
+    def _register(self, kind: str, hook: Callable, prepend: bool = False) -> Handle:
+        handle = Handle(self._hooks[kind], hook)
+        if prepend:
+            self._hooks[kind].move_to_end(handle.id, last=False)
+        return handle
+
+    def register_step_pre_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs)."""
+        return self._register("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return self._register("step_post", hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` before `state_dict`."""
+        return self._register("state_dict_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; what it returns replaces the dict."""
+        return self._register("state_dict_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` before loading; what it returns replaces the dict."""
+        return self._register("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` after loading."""
+        return self._register("load_post", hook, prepend)
+
+    # ------------------------------------------------------------------------------ state
+    def state_dict(self) -> dict[str, Any]:
+        """{'state': {number: state}, 'param_groups': […]}: parameters are numbered in the order of the groups."""
+        for hook in self._hooks["state_dict_pre"].values():
+            hook(self)
+        numbers: dict[int, int] = {}
+        for parameter in self._parameters():
+            numbers.setdefault(id(parameter), len(numbers))
+        groups = [
+            {k: v for k, v in group.items() if k != "params"} | {"params": [numbers[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
+        state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        packed = {"state": state, "param_groups": groups}
+        for hook in self._hooks["state_dict_post"].values():
+            packed = _or(hook(self, packed), packed)
+        return packed
+
+    @no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take options and state from a dict of this format; tensors are copied, in the type of their parameter."""
+        state_dict = dict(state_dict)
+        for hook in self._hooks["load_pre"].values():
+            state_dict = _or(hook(self, state_dict), state_dict)
+        saved = deepcopy(state_dict["param_groups"])
+        _check_same_sizes(self.param_groups, saved)
+        owners = dict(zip((n for group in saved for n in group["params"]), self._parameters(), strict=True))
+        state: defaultdict[Tensor, State] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            state[owners.get(key, key)] = _loaded(value, owners.get(key))
+        groups = [_merged(old, new, self.defaults) for old, new in zip(self.param_groups, saved, strict=True)]
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._hooks["load_post"].values():
+            hook(self)
+
+    def _parameters(self) -> Iterable[Tensor]:
+        return (parameter for group in self.param_groups for parameter in group["params"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__.setdefault("_hooks", {kind: OrderedDict() for kind in HOOKS})
+
+
+def _or(replacement: Any, given: Any) -> Any:
+    return given if replacement is None else replacement
+
+
+def _real(value: Any) -> Any:
+    """A complex tensor as a real one with a last axis of size 2, over the same memory."""
+    return view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
+
+
+# ------------------------------------------------------------------------------------- groups
+
+
+def _unpack_parameters(group: Group) -> None:
+    """Bring group['params'] into a list of tensors, and names, if there are any, into group['param_names']."""
+    params = group["params"]
+    if isinstance(params, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+            "will change between runs. Please use a list instead."
+        )
+    params = [params] if isinstance(params, Tensor) else list(params)
+    named = [isinstance(p, tuple) for p in params]
+    if any(named) and not all(named):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    if params and all(named):
+        group["param_names"] = [name for name, _ in params]
+        params = [parameter for _, parameter in params]
+    group["params"] = params
+
+
+def _check_parameter(parameter: Any) -> None:
+    if not isinstance(parameter, Tensor):
+        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}")
+    if not (parameter.is_leaf or parameter.retains_grad):
+        raise ValueError("can't optimize a non-leaf Tensor")
+
+
+# ------------------------------------------------------------------------------------- loading
+
+
+def _check_same_sizes(groups: list[Group], saved: list[Group]) -> None:
+    if len(groups) != len(saved):
+        raise ValueError("loaded state dict has a different number of parameter groups")
+    if any(len(own["params"]) != len(new["params"]) for own, new in zip(groups, saved, strict=True)):
+        raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+
+
+def _merged(own: Group, saved: Group, defaults: dict[str, Any]) -> Group:
+    """The saved options with our parameters; what the saved group does not know stays as it is."""
+    saved["params"] = own["params"]
+    if "param_names" in own:
+        saved.setdefault("param_names", own["param_names"])
+    return saved | {name: own[name] for name in defaults if name not in saved}
+
+
+def _loaded(value: Any, parameter: Tensor | None, key: Hashable = None) -> Any:
+    """A copy of a saved value; tensors take the type of a floating-point parameter, the step counter keeps its own."""
+    if isinstance(value, dict):
+        return {k: _loaded(v, parameter, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_loaded(v, parameter) for v in value)
+    if not isinstance(value, Tensor):
+        return from_dlpack(value).clone() if hasattr(value, "__dlpack__") else deepcopy(value)
+    if parameter is None or key == "step" or not (parameter.is_floating_point() or parameter.is_complex()):
+        return value.clone()
+    return value.to(parameter.dtype, copy=True)
+
+
+# ------------------------------------------------------------------------------------- for the formulas
+
+
+def counter(start: float = 0.0) -> Tensor:
+    """A number of the state as a 0-d tensor, so that a compiled step can read and write it."""
+    return zeros((), dtype=float64 if get_default_dtype() is float64 else float32).add_(start)
+
+
+def number(value: Tensor) -> Any:
+    """A 0-d tensor of the state as the formulas read it: a Python float, or, while a transform takes over
+    operations on it, a float64 tensor. Formulas use only arithmetic on it, so that both ways give the same."""
+    return value.item() if value._interpreter is None else value.double()
+
+
+def learning_rate(group: Group) -> Any:
+    """The learning rate of a group now: a float or a 0-d tensor."""
+    lr = group["lr"]
+    return lr.reshape(()) if isinstance(lr, Tensor) and lr.ndim else lr
+
+
+def decayed(gradient: Tensor, parameter: Tensor, group: Group) -> Tensor:
+    """g + λ θ, the gradient with the L2 penalty λ ‖θ‖² / 2."""
+    decay = group["weight_decay"]
+    return gradient if _is_zero(decay) else gradient + parameter * decay
+
+
+def _is_zero(value: Any) -> bool:
+    return not isinstance(value, Tensor) and value == 0
+
+
+def shrink(parameter: Tensor, group: Group) -> None:
+    """θ ← (1 − ε λ) θ, weight decay decoupled from the gradient."""
+    decay = group["weight_decay"]
+    if not _is_zero(decay):
+        parameter.mul_(1 - learning_rate(group) * decay)
+
+
+def average(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
+    """mean ← keep · mean + (1 − keep) · value, in place."""
+    return mean.mul_(keep).add_(value * (1 - keep))
+
+
+def average_square(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
+    """mean ← keep · mean + (1 − keep) · value², in place."""
+    return mean.mul_(keep).add_((value * value).mul_(1 - keep))
+
+
+# ------------------------------------------------------------------------------------- options
+
+
+def check_options(**options: Any) -> None:
+    """Raise a ValueError, in PyTorch's words, for an option outside its range."""
+    for name, value in options.items():
+        if name == "lr" and isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if name == "betas":
+            for index, beta in enumerate(value):
+                if not 0.0 <= beta < 1.0:
+                    raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+        elif not 0.0 <= value:
+            said = {"lr": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
+            raise ValueError(f"Invalid {said}: {value}")
