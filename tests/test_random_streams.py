@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import weft.random as random
-from weft.random import Generator, words
+from weft.random import Generator, rejection, words
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64)]
@@ -268,10 +268,10 @@ def test_moments_at_the_extremes(sample, mean, variance):
 @pytest.mark.parametrize("mean", [10.0, 17.5, 400.0, 1e6])
 def test_log_probabilities_are_those_of_scipy(mean):
     k = np.arange(max(0, mean - 9 * math.sqrt(mean)), mean + 9 * math.sqrt(mean), 1 + mean // 100).round()
-    poisson = -random._deviance(k, np.full(k.shape, mean)) - random._stirling_remainder(k)
+    poisson = -rejection._deviance(k, np.full(k.shape, mean)) - rejection._stirling_remainder(k)
     np.testing.assert_allclose(poisson, stats.poisson(mean).logpmf(k), atol=2e-8)
     n, p = np.full(k.shape, 10 * mean), np.full(k.shape, 0.1)
-    binomial = random._binomial_log(k, n, p) + random._stirling_remainder(n)
+    binomial = rejection._binomial_log(k, n, p) + rejection._stirling_remainder(n)
     np.testing.assert_allclose(binomial, stats.binom(10 * mean, 0.1).logpmf(k), atol=2e-8)
 
 

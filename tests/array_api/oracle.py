@@ -39,11 +39,11 @@ def drawn(dtype: str, shape: tuple[int, ...], seed: int = 0, low: int = -4) -> n
     rng = np.random.default_rng([seed, *shape, len(dtype)])
     kind = np.dtype(dtype).kind
     if kind == "b":
-        return rng.integers(0, 2, shape).astype(dtype)
+        return np.asarray(rng.integers(0, 2, shape), dtype)
     if kind in "iu":
-        return rng.integers(0 if kind == "u" else low, 5, shape).astype(dtype)
+        return np.asarray(rng.integers(0 if kind == "u" else low, 5, shape), dtype)
     parts = rng.integers(4 * low, 17, (2, *shape)) / 4 + 0.125
-    return (parts[0] + 1j * parts[1] if kind == "c" else parts[0]).astype(dtype)
+    return np.asarray(parts[0] + 1j * parts[1] if kind == "c" else parts[0], dtype)
 
 
 def outcome(space: Any, call: Callable, *arrays: Any) -> Any:

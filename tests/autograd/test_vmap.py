@@ -186,6 +186,20 @@ def test_nested_randomness():
     assert weft.equal(z[0], z[1]) and len(set(z[0].tolist())) == 3
 
 
+def test_hooks_see_one_example():
+    shapes = []
+
+    def f(a):
+        b = a * 2
+        b.register_hook(lambda g: shapes.append(tuple(g.shape)) or g * g.sum())
+        return (b * b).sum()
+
+    x = weft.tensor(X, requires_grad=True)
+    vmap(f)(x).sum().backward()
+    assert shapes == [(4,)]
+    np.testing.assert_allclose(x.grad.numpy(), 2 * 4 * X * (4 * X).sum(1, keepdims=True))
+
+
 def test_shows_itself():
     shown = []
     vmap(lambda a: shown.append((repr(a), a.shape, a.ndim, a.dtype, a.stride(), len(a), a.numel())) or a)(
@@ -218,14 +232,19 @@ def test_threads_do_not_meet():
         assert results[k].tolist() == [3.0 * k * k] * 5
 
 
-def test_large_batch_is_one_operation():
-    """A batch of 20,000 costs about as much as one array operation, not 20,000 calls."""
-    from time import perf_counter
+def test_common_operations_need_no_loop(monkeypatch):
+    """The general rule, example by example, ends in `stacked`; these have better rules."""
 
-    x = weft.ones(20_000, 4)
-    start = perf_counter()
-    vmap(lambda a: (a * 2 + 1).sin().sum())(x)
-    assert perf_counter() - start < 0.5
+    def refuse(rows):
+        raise AssertionError("ran example by example")
+
+    monkeypatch.setattr("weft.ops.batching.stacked", refuse)
+    w = weft.tensor(W)
+    vmap(lambda a: ((a * 2 + 1).sin().sum(), w @ a, a.softmax(0), a.reshape(2, 2).T[0], a.cumsum(0), a[1:].amax()))(
+        weft.tensor(X)
+    )
+    with pytest.raises(AssertionError):
+        vmap(lambda a: weft.as_strided(a, (2,), (2,)))(weft.tensor(X))
 
 
 def test_torch_and_we_agree_on_attached_outputs():

@@ -210,6 +210,25 @@ def need_array(name: str, x: Any) -> Tensor:
     raise TypeError(f"{name}: expected an Array, got {type(x).__name__}; use asarray(...)")
 
 
+def axis_of(axis: int, ndim: int, name: str) -> int:
+    """An axis number in 0…ndim−1; unlike in PyTorch, 0-d arrays have no axis."""
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise TypeError(f"{name}: an axis must be an integer, got {axis!r}")
+    if not -ndim <= axis < ndim:
+        raise IndexRangeError(f"{name}: axis {axis} is out of range for an array of {ndim} dimensions")
+    return axis % ndim
+
+
+def axes_of(axis: int | tuple[int, ...] | None, ndim: int, name: str) -> tuple[int, ...]:
+    """Several different axis numbers, all of them for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    found = tuple(axis_of(a, ndim, name) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    if len(set(found)) != len(found):
+        raise ValueError(f"{name}: an axis appears twice in {axis}")
+    return found
+
+
 def check_device(device: Any) -> None:
     """Refuse a device that is not there."""
     if device is not None:

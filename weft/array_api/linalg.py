@@ -8,8 +8,8 @@ from typing import Any
 import weft
 
 from ..errors import ShapeError
-from ..tensor import Tensor, wrap_dims
-from .array import Array, need_array
+from ..tensor import Tensor
+from .array import Array, axes_of, need_array
 from .linear import matmul, matrix_transpose, tensordot, vecdot
 from .statistics import sum
 from .types import floating, promoted_arrays
@@ -148,7 +148,7 @@ def vector_norm(
 ) -> Array:
     """(Σ |xᵢ|ᵖ)^(1/p) over the axes (all, if None), for any p."""
     tensor = floating(need_array("vector_norm", x))
-    axes = wrap_dims(axis, tensor.ndim, "vector_norm")
+    axes = axes_of(axis, tensor.ndim, "vector_norm")
     if not axes:  # a norm of single elements
         tensor, axes, keepdims = tensor.unsqueeze(-1), (-1,), False
     return Array(weft.linalg.vector_norm(tensor, ord, axes, keepdims))

@@ -8,8 +8,7 @@ from typing import Any
 import weft
 
 from ..errors import ShapeError
-from ..tensor import wrap_dim
-from .array import Array, need_array
+from .array import Array, axis_of, need_array
 from .types import promoted_arrays
 
 
@@ -31,7 +30,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
     a, b = promoted_arrays("tensordot", x1, x2)
     if isinstance(axes, int):
         axes = (range(a.ndim - axes, a.ndim), range(axes))
-    first, second = ([wrap_dim(d, t.ndim, "tensordot") for d in given] for given, t in zip(axes, (a, b), strict=True))
+    first, second = ([axis_of(d, t.ndim, "tensordot") for d in given] for given, t in zip(axes, (a, b), strict=True))
     if len(first) != len(second) or any(a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=False)):
         raise ShapeError(f"tensordot: shapes {tuple(a.shape)} and {tuple(b.shape)} do not fit along axes {axes}")
     kept_first, kept_second = _others(a, first), _others(b, second)

@@ -8,8 +8,7 @@ from typing import Any
 import weft
 
 from ..errors import ShapeError
-from ..tensor import wrap_dim, wrap_dims
-from .array import Array, need_array
+from .array import Array, axes_of, axis_of, need_array
 from .types import promoted_arrays
 
 Axes = int | tuple[int, ...]
@@ -36,7 +35,7 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     if len(ranks) > 1 or 0 in ranks:
         shapes = ", ".join(str(tuple(t.shape)) for t in tensors)
         raise ShapeError(f"concat: arrays need equal ranks of at least 1, got shapes {shapes}; or give axis=None")
-    axis = wrap_dim(axis, tensors[0].ndim, "concat")
+    axis = axis_of(axis, tensors[0].ndim, "concat")
     return Array(weft.cat(tensors, axis))
 
 
@@ -48,9 +47,7 @@ def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis."""
     tensor = need_array("unstack", x)
-    if tensor.ndim == 0:
-        raise ShapeError("unstack: a 0-d array has no axis to split")
-    return tuple(Array(part) for part in tensor.unbind(axis))
+    return tuple(Array(part) for part in tensor.unbind(axis_of(axis, tensor.ndim, "unstack")))
 
 
 def expand_dims(x: Array, /, axis: int = 0) -> Array:
@@ -61,7 +58,7 @@ def expand_dims(x: Array, /, axis: int = 0) -> Array:
 def squeeze(x: Array, /, axis: Axes) -> Array:
     """The array without the given axes, which must have size 1."""
     tensor = need_array("squeeze", x)
-    axes = wrap_dims(axis, tensor.ndim, "squeeze")
+    axes = axes_of(axis, tensor.ndim, "squeeze")
     if any(tensor.shape[a] != 1 for a in axes):
         raise ShapeError(f"squeeze: the axes {axis} of shape {tuple(tensor.shape)} do not all have size 1")
     return Array(tensor.reshape([size for a, size in enumerate(tensor.shape) if a not in axes]))
@@ -70,12 +67,14 @@ def squeeze(x: Array, /, axis: Axes) -> Array:
 def flip(x: Array, /, *, axis: Axes | None = None) -> Array:
     """The elements in reverse order along the axes (all of them if None)."""
     tensor = need_array("flip", x)
-    return Array(tensor.flip(wrap_dims(axis, tensor.ndim, "flip")))
+    return Array(tensor.flip(axes_of(axis, tensor.ndim, "flip")))
 
 
 def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
     """The array with the axes `source` moved to `destination`, the others in their order."""
-    return Array(weft.movedim(need_array("moveaxis", x), source, destination))
+    tensor = need_array("moveaxis", x)
+    places = axes_of(source, tensor.ndim, "moveaxis"), axes_of(destination, tensor.ndim, "moveaxis")
+    return Array(weft.movedim(tensor, *places))
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
@@ -88,7 +87,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     tensor = need_array("repeat", x)
     if axis is None:
         tensor, axis = tensor.reshape(-1), 0
-    axis = wrap_dim(axis, tensor.ndim, "repeat")
+    axis = axis_of(axis, tensor.ndim, "repeat")
     counts = repeats
     if isinstance(repeats, Array):
         counts = repeats.tensor.to(weft.int64)
@@ -129,7 +128,7 @@ def diff(
     """out[i] = x[i+1] − x[i] along an axis, n times."""
     parts = [part for part in (prepend, x, append) if part is not None]
     tensor = (concat(parts, axis=axis) if len(parts) > 1 else x).tensor
-    axis = wrap_dim(axis, need_array("diff", x).ndim, "diff")
+    axis = axis_of(axis, need_array("diff", x).ndim, "diff")
     if n < 0:
         raise ValueError(f"diff: n must not be negative, got {n}")
     for _ in range(n):

@@ -11,8 +11,8 @@ import weft
 
 from ..dtype import BOOL, int64
 from ..errors import ShapeError
-from ..tensor import Tensor, wrap, wrap_dim, wrap_dims
-from .array import Array, need_array
+from ..tensor import Tensor, wrap
+from .array import Array, axes_of, axis_of, need_array
 from .types import promoted
 
 Axes = int | tuple[int, ...]
@@ -33,7 +33,7 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
 def _place(function: Any, x: Tensor, axis: int | None, keepdims: bool) -> Array:
     x = x.to(weft.uint8) if x.dtype.category == BOOL else x
     if axis is not None:
-        return Array(function(x, axis, keepdims))
+        return Array(function(x, axis_of(axis, x.ndim, function.__name__), keepdims))
     found = function(x.reshape(-1), 0)
     return Array(found.reshape((1,) * x.ndim) if keepdims else found)
 
@@ -41,7 +41,7 @@ def _place(function: Any, x: Tensor, axis: int | None, keepdims: bool) -> Array:
 def count_nonzero(x: Array, /, *, axis: Axes | None = None, keepdims: bool = False) -> Array:
     """The number of elements that are not zero."""
     tensor = need_array("count_nonzero", x)
-    axes = wrap_dims(axis, tensor.ndim, "count_nonzero")
+    axes = axes_of(axis, tensor.ndim, "count_nonzero")
     marks = (tensor != 0).to(int64)
     return Array(marks.sum(axes, keepdims) if axes else marks)
 
@@ -77,12 +77,14 @@ def where(condition: Array, x1: Array | complex, x2: Array | complex, /) -> Arra
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The elements in order along an axis."""
-    return Array(weft.sort(need_array("sort", x), axis, descending, stable=stable).values)
+    tensor = need_array("sort", x)
+    return Array(weft.sort(tensor, axis_of(axis, tensor.ndim, "sort"), descending, stable=stable).values)
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The places that put the elements in order along an axis."""
-    return Array(weft.argsort(need_array("argsort", x), axis, descending, stable=stable))
+    tensor = need_array("argsort", x)
+    return Array(weft.argsort(tensor, axis_of(axis, tensor.ndim, "argsort"), descending, stable=stable))
 
 
 # --------------------------------------------------------------------------------------------- the tests
@@ -100,7 +102,7 @@ def any(x: Array, /, *, axis: Axes | None = None, keepdims: bool = False) -> Arr
 
 def _tested(function: Any, x: Tensor, axis: Any, keepdims: bool) -> Array:
     marks = x if x.dtype is weft.bool else x != 0
-    axes = wrap_dims(axis, x.ndim, function.__name__)
+    axes = axes_of(axis, x.ndim, function.__name__)
     return Array(function(marks, axes, keepdims) if axes else marks)
 
 
@@ -148,7 +150,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
         axis = 0
     if places.ndim > 1:
         raise ShapeError(f"take: indices must have one axis, got shape {tuple(places.shape)}")
-    axis = wrap_dim(axis, tensor.ndim, "take")
+    axis = axis_of(axis, tensor.ndim, "take")
     return Array(tensor[(slice(None),) * axis + (places,)])
 
 
@@ -157,6 +159,6 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     tensor, places = need_array("take_along_axis", x), need_array("take_along_axis", indices).to(int64)
     if tensor.ndim != places.ndim:
         raise ShapeError(f"take_along_axis: ranks differ, {tuple(tensor.shape)} and {tuple(places.shape)}")
-    axis = wrap_dim(axis, tensor.ndim, "take_along_axis")
+    axis = axis_of(axis, tensor.ndim, "take_along_axis")
     length = tensor.shape[axis]
     return Array(weft.take_along_dim(tensor, weft.where(places < 0, places + length, places), axis))

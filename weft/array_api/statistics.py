@@ -8,8 +8,8 @@ import weft
 
 from ..dtype import BOOL, INTEGER, as_dtype, dtype
 from ..errors import ShapeError
-from ..tensor import Tensor, wrap_dim, wrap_dims
-from .array import Array, need_array
+from ..tensor import Tensor
+from .array import Array, axes_of, axis_of, need_array
 from .types import floating
 
 Axes = int | tuple[int, ...]
@@ -35,7 +35,7 @@ def min(x: Array, /, *, axis: Axes | None = None, keepdims: bool = False) -> Arr
 
 
 def _extreme(function: Any, x: Tensor, axis: Any, keepdims: bool) -> Array:
-    axes = wrap_dims(axis, x.ndim, function.__name__[1:])
+    axes = axes_of(axis, x.ndim, function.__name__[1:])
     return Array(function(x, axes, keepdims) if axes else x.clone())
 
 
@@ -43,7 +43,7 @@ def sum(x: Array, /, *, axis: Axes | None = None, dtype: Any = None, keepdims: b
     """Σ xᵢ along the axes."""
     tensor = need_array("sum", x)
     tensor = tensor.to(_summed_type(tensor, dtype))
-    axes = wrap_dims(axis, tensor.ndim, "sum")
+    axes = axes_of(axis, tensor.ndim, "sum")
     return Array(tensor.sum(axes, keepdims, dtype=tensor.dtype) if axes else tensor.clone())
 
 
@@ -51,7 +51,7 @@ def prod(x: Array, /, *, axis: Axes | None = None, dtype: Any = None, keepdims: 
     """Π xᵢ along the axes."""
     tensor = need_array("prod", x)
     tensor = tensor.to(_summed_type(tensor, dtype))
-    axes = wrap_dims(axis, tensor.ndim, "prod")
+    axes = axes_of(axis, tensor.ndim, "prod")
     for a in sorted(axes, reverse=True):
         tensor = tensor.prod(a, keepdims, dtype=tensor.dtype)
     return Array(tensor if axes else tensor.clone())
@@ -60,14 +60,14 @@ def prod(x: Array, /, *, axis: Axes | None = None, dtype: Any = None, keepdims: 
 def mean(x: Array, /, *, axis: Axes | None = None, keepdims: bool = False) -> Array:
     """Σ xᵢ / N along the axes."""
     tensor = floating(need_array("mean", x))
-    axes = wrap_dims(axis, tensor.ndim, "mean")
+    axes = axes_of(axis, tensor.ndim, "mean")
     return Array(tensor.mean(axes, keepdims) if axes else tensor.clone())
 
 
 def var(x: Array, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> Array:
     """Σ (xᵢ − x̄)² / (N − correction) along the axes."""
     tensor = floating(need_array("var", x))
-    axes = wrap_dims(axis, tensor.ndim, "var")
+    axes = axes_of(axis, tensor.ndim, "var")
     count = 1
     for a in axes:
         count *= tensor.shape[a]
@@ -95,8 +95,7 @@ def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: Any = None, 
 def _running(function: Any, x: Tensor, axis: int | None, dtype: Any, initial: int | None) -> Array:
     if axis is None and x.ndim > 1:
         raise ShapeError(f"cumulative sums and products of shape {tuple(x.shape)} need an axis")
-    x = x.reshape(1) if x.ndim == 0 else x
-    axis = wrap_dim(0 if axis is None else axis, x.ndim, "cumulative_sum")
+    axis = axis_of(0 if axis is None else axis, x.ndim, "cumulative_sum")
     kind = _summed_type(x, dtype)
     total = function(x.to(kind), axis, dtype=kind)
     if initial is None:

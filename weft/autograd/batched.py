@@ -32,7 +32,7 @@ from ..ops.primitive import write
 from ..ops.sample import draw
 from ..tensor import Size, Tensor
 from ..utils.pytree import broadcast_prefix, tree_flatten, tree_structure, tree_unflatten
-from .tape import mode
+from .tape import add_tensor_hook, mode
 
 RANDOMNESS = ("error", "different", "same")
 _numbers = itertools.count(1)
@@ -285,6 +285,17 @@ class Level:
     def lifted(self, x: Batched, g: Tensor) -> Tensor:
         """A gradient of the plain tensor below x as one of x."""
         return lifted(levels_of(x), g)
+
+    def hooked(self, x: Batched, hook: Callable) -> Any:
+        """Let `hook` see gradients of x as they are inside the vmap, whenever they come."""
+        levels, inside = levels_of(x), live_levels()
+
+        def below(g: Tensor) -> Tensor | None:
+            with entered([*inside, *(level for level in live_levels() if level not in inside)]):
+                changed = hook(lifted(levels, g))
+                return None if changed is None else lowered(levels, changed)
+
+        return add_tensor_hook(physical(x), below)
 
     def check_targets(self, output: Batched, targets: Sequence[Tensor]) -> None:
         """Refuse the derivative of what varies over a batch by what does not: it would be a sum."""

@@ -173,6 +173,8 @@ def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
     """Call `hook(grad)` when the gradient of `tensor` is known; what it returns replaces the gradient."""
     if not tensor.requires_grad:
         raise AutogradError("register_hook: cannot register a hook on a tensor that doesn't require gradient")
+    if tensor._interpreter is not None:
+        return tensor._interpreter.hooked(tensor, hook)
     if tensor.node is not None:
         return _output_hook(tensor.node, hook)
     if tensor._hooks is None:

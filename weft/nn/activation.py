@@ -167,6 +167,7 @@ class RReLU(Activation):
     """y = x for x > 0, a · x below: a from U(lower, upper) in training, (lower + upper) / 2 otherwise."""
 
     shown = ("lower", "upper")
+    random_in_training = True
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()

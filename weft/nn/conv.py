@@ -90,9 +90,7 @@ class _ConvNd(Module):
             if self.padding == "same" and any(s != 1 for s in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if self.padding_mode not in PADDING_MODES:
-            raise ValueError(
-                f"padding_mode must be one of {PADDING_MODES}, but got padding_mode={self.padding_mode!r}"
-            )
+            raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode={self.padding_mode!r}")
 
     def _weight_shape(self) -> tuple[int, ...]:
         """(out, in / groups, *kernel); a transposed convolution has in and out changed over."""
@@ -139,7 +137,18 @@ class _Conv(_ConvNd):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            0,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input: Tensor) -> Tensor:

@@ -33,6 +33,8 @@ __all__ = [
 class RandomlyDropped(Module):
     """What every dropout layer has: the probability p of dropping, and whether it overwrites its input."""
 
+    random_in_training = True
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
@@ -93,18 +95,19 @@ class WeightScalingDropout(RandomlyDropped):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        keep = 1 - self.p
-        if not self.training:
-            return input.mul_(keep) if self.inplace else input * keep
-        return F.dropout(input, self.p, True, self.inplace) * keep
+        factor = 1 - self.p
+        if self.training:
+            factor = weft.bernoulli(weft.full_like(input.detach(), factor))
+        return input.mul_(factor) if self.inplace else input * factor
 
 
 @no_grad()
 def monte_carlo(model: Module, x: Any, samples: int = 50) -> tuple[Tensor, Tensor]:
     """Mean and (unbiased) variance of a model's output over `samples` draws of its random layers (N2 §8.3).
 
-    Only dropout and noise layers are switched to training; batch statistics and everything else stay as they are in
-    evaluation, and every mode is restored. Shape: whatever the model takes → two of what it returns
+    Only modules with a true attribute `random_in_training` (dropout, noise, attention, recurrent layers) are switched
+    to training; batch normalisation and all others stay in evaluation, and afterwards every mode is as before.
+    Shape: whatever the model takes → two of what it returns
     """
     if samples < 2:
         raise ValueError(f"monte_carlo: a variance needs at least 2 samples, got {samples}")
@@ -112,7 +115,7 @@ def monte_carlo(model: Module, x: Any, samples: int = 50) -> tuple[Tensor, Tenso
     try:
         model.eval()
         for module in modes:
-            module.training = isinstance(module, (RandomlyDropped, GaussianNoise))
+            module.training = getattr(module, "random_in_training", False)
         draws = weft.stack([model(x) for _ in range(samples)])  # (samples, …)
     finally:
         for module, training in modes.items():
@@ -127,6 +130,8 @@ class GaussianNoise(Module):
     relative=True the noise of each element has standard deviation std · |x|. For weights see `noisy_weights`.
     Shape: any → the same
     """
+
+    random_in_training = True
 
     def __init__(self, std: float = 0.1, relative: bool = False) -> None:
         super().__init__()

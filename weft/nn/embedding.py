@@ -160,9 +160,7 @@ class EmbeddingBag(Module):
     def reset_parameters(self) -> None:
         _draw(self.weight, self.padding_idx)
 
-    def forward(
-        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,

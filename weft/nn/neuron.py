@@ -97,6 +97,7 @@ class StochasticBinary(Activation):
     """
 
     shown = ("sample_in_eval",)
+    random_in_training = True
 
     def __init__(self, sample_in_eval: bool = False) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from . import init
 from .module import Module
 from .parameter import Parameter
 
-__all__ = ["ActNorm", "CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["ActNorm", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class Scaled(Module):
@@ -136,38 +136,18 @@ class GroupNorm(Scaled):
         )
 
 
-class ResponseNorm(Module):
-    """A normalisation by the squares of neighbouring channels."""
+class LocalResponseNorm(Module):
+    """y_c = x_c / (k + α/size · Σ x²)^β, the sum over `size` channels around c (AlexNet). Shape: (N, C, *) → the same."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
-
-
-class LocalResponseNorm(ResponseNorm):
-    """y_c = x_c / (k + α/size · Σ x²)^β, the sum over `size` channels around c (AlexNet). Shape: (N, C, *) → the same."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-
-class CrossMapLRN2d(ResponseNorm):
-    """`LocalResponseNorm` for images whose window is centred: size 2r + 1 or 2r + 2 reaches r channels to each side.
-
-    Shape: (N, C, H, W) → the same
-    """
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__(size, alpha, beta, k)
-
-    def forward(self, input: Tensor) -> Tensor:
-        if input.ndim != 4:
-            raise ShapeError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
-        width = self.size - 1 + self.size % 2
-        return F.local_response_norm(input, width, self.alpha * width / self.size, self.beta, self.k)
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class ActNorm(Module):

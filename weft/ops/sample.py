@@ -1,6 +1,6 @@
 """Random tensors: new ones, and the in-place methods that fill a tensor with random numbers.
 
-Every number comes from a counter-based `Generator` (see `weft/random.py`: the same seed gives the same
+Every number comes from a counter-based `Generator` (see `weft/random`: the same seed gives the same
 numbers on any number of threads), and every draw passes through `draw`, which a transform (vmap,
 compile) can take over by setting `mode.sampling`. Results are plain tensors outside the graph.
 """
@@ -56,7 +56,7 @@ def _generator(device: Any, state: np.ndarray) -> Generator:
     return made
 
 
-# One default for both levels: the functions of `weft/random.py` look it up when they are called.
+# One default for both levels: the functions of `weft/random` look it up when they are called.
 default_generator = streams.default_generator = Generator()
 default_generator.seed()
 

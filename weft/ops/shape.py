@@ -452,7 +452,7 @@ def set_(
         raise DtypeError(f"set_: expected a source of type {self.dtype}, got {source.dtype}")
     window = source if size is None else source.as_strided(size, stride or _row_strides(size), storage_offset)
     self.array = window.array
-    self._base, self._counter = window._base, window._counter
+    self._bump()
     return self
 
 

@@ -13,11 +13,9 @@ from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
 from typing import Any
 
+import weft
+
 from ..autograd.tape import Handle, enable_grad, no_grad
-from ..dtype import float32, float64, get_default_dtype
-from ..ops.borders import from_dlpack
-from ..ops.create import zeros
-from ..ops.shape import view_as_real
 from ..tensor import Tensor
 
 __all__ = ["Optimizer", "required"]
@@ -262,7 +260,7 @@ def _or(replacement: Any, given: Any) -> Any:
 
 def _real(value: Any) -> Any:
     """A complex tensor as a real one with a last axis of size 2, over the same memory."""
-    return view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
+    return weft.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
 
 
 # ------------------------------------------------------------------------------------- groups
@@ -318,71 +316,7 @@ def _loaded(value: Any, parameter: Tensor | None, key: Hashable = None) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_loaded(v, parameter) for v in value)
     if not isinstance(value, Tensor):
-        return from_dlpack(value).clone() if hasattr(value, "__dlpack__") else deepcopy(value)
+        return weft.from_dlpack(value).clone() if hasattr(value, "__dlpack__") else deepcopy(value)
     if parameter is None or key == "step" or not (parameter.is_floating_point() or parameter.is_complex()):
         return value.clone()
     return value.to(parameter.dtype, copy=True)
-
-
-# ------------------------------------------------------------------------------------- for the formulas
-
-
-def counter(start: float = 0.0) -> Tensor:
-    """A number of the state as a 0-d tensor, so that a compiled step can read and write it."""
-    return zeros((), dtype=float64 if get_default_dtype() is float64 else float32).add_(start)
-
-
-def number(value: Tensor) -> Any:
-    """A 0-d tensor of the state as the formulas read it: a Python float, or, while a transform takes over
-    operations on it, a float64 tensor. Formulas use only arithmetic on it, so that both ways give the same."""
-    return value.item() if value._interpreter is None else value.double()
-
-
-def learning_rate(group: Group) -> Any:
-    """The learning rate of a group now: a float or a 0-d tensor."""
-    lr = group["lr"]
-    return lr.reshape(()) if isinstance(lr, Tensor) and lr.ndim else lr
-
-
-def decayed(gradient: Tensor, parameter: Tensor, group: Group) -> Tensor:
-    """g + λ θ, the gradient with the L2 penalty λ ‖θ‖² / 2."""
-    decay = group["weight_decay"]
-    return gradient if _is_zero(decay) else gradient + parameter * decay
-
-
-def _is_zero(value: Any) -> bool:
-    return not isinstance(value, Tensor) and value == 0
-
-
-def shrink(parameter: Tensor, group: Group) -> None:
-    """θ ← (1 − ε λ) θ, weight decay decoupled from the gradient."""
-    decay = group["weight_decay"]
-    if not _is_zero(decay):
-        parameter.mul_(1 - learning_rate(group) * decay)
-
-
-def average(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
-    """mean ← keep · mean + (1 − keep) · value, in place."""
-    return mean.mul_(keep).add_(value * (1 - keep))
-
-
-def average_square(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
-    """mean ← keep · mean + (1 − keep) · value², in place."""
-    return mean.mul_(keep).add_((value * value).mul_(1 - keep))
-
-
-# ------------------------------------------------------------------------------------- options
-
-
-def check_options(**options: Any) -> None:
-    """Raise a ValueError, in PyTorch's words, for an option outside its range."""
-    for name, value in options.items():
-        if name == "lr" and isinstance(value, Tensor) and value.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        if name == "betas":
-            for index, beta in enumerate(value):
-                if not 0.0 <= beta < 1.0:
-                    raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
-        elif not 0.0 <= value:
-            said = {"lr": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
-            raise ValueError(f"Invalid {said}: {value}")

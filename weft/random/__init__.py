@@ -44,8 +44,60 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.special import xlog1py
 
-from .device import device as Device
-from .errors import DtypeError, GeneratorError
+from ..device import device as Device
+from ..errors import DtypeError
+from .bits import (
+    _angle,
+    _box_muller,
+    _first_above,
+    _float_like,
+    _multiply_high,
+    _open,
+    _radius,
+    _signed,
+    _standard_exponential,
+    _unit,
+)
+from .checks import (
+    FLOATS,
+    RandomError,
+    Shape,
+    _affine,
+    _check,
+    _check_all,
+    _check_bounds,
+    _check_integers,
+    _check_weights,
+    _describe,
+    _Float,
+    _floating,
+    _integer_limits,
+    _join_parts,
+    _largest_integer,
+    _parameters,
+    _part,
+    _result_dtype,
+    _round,
+    _saturate,
+    _shape,
+    _wide,
+)
+from .rejection import (
+    _binomial_inverse,
+    _binomial_log,
+    _binomial_round,
+    _binomial_transformed,
+    _by_size,
+    _deviance,
+    _gamma_round,
+    _invert,
+    _poisson_inverse,
+    _poisson_round,
+    _poisson_transformed,
+    _slope,
+    _stirling_remainder,
+    _transform,
+)
 
 __all__ = [
     "Generator",
@@ -61,7 +113,6 @@ __all__ = [
 ]
 
 Key = tuple[int, int]
-Shape = int | Sequence[int]
 
 DEFAULT_SEED = 67280421310721  # PyTorch's
 BLOCK = 4  # words of one Philox block
@@ -71,32 +122,10 @@ STATE_BYTES = len(STATE_MAGIC) + 16 + 16  # magic, key, offset; little-endian
 REJECTION_CHUNK = 16384  # elements whose rounds are run together, so that the work stays in cache
 
 WORD, HALF = 2**64 - 1, 2**32 - 1
-INVERSION_LIMIT = 10.0  # the mean below which poisson and binomial invert; the rejections are proved above it
-STIRLING_TABLE = np.array([math.lgamma(k + 1) - (k * math.log(k) - k if k else 0.0) for k in range(16)])
 
 _lock = threading.RLock()  # guards the key and offset of every generator, for nanoseconds at a time
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-
-
-class RandomError(GeneratorError, ValueError):
-    """A parameter that no distribution has, or bytes that are no state; also a RuntimeError, as PyTorch's."""
-
-
-class _Float(NamedTuple):
-    """What a sampler asks about a floating dtype; it holds every integer up to `exact`."""
-
-    exact: int
-    largest: float
-    tiny: float
-
-
-def _describe(dtype: DTypeLike, bits: int) -> tuple[np.dtype, _Float]:
-    limits = ml_dtypes.finfo(dtype)
-    return np.dtype(dtype), _Float(2**bits, float(limits.max), float(limits.smallest_normal))
-
-
-FLOATS = dict(map(_describe, (np.float16, ml_dtypes.bfloat16, np.float32, np.float64), (11, 8, 24, 53)))
 
 
 class Generator:
@@ -516,341 +545,6 @@ def _parse_state(state: NDArray[np.uint8]) -> tuple[Key, int]:
     first, second, low, high = (int.from_bytes(numbers[i : i + 8], "little") for i in range(0, 32, 8))
     _check(low % BLOCK == 0, f"{expected}; these have the offset {low}, which is no multiple of {BLOCK}")
     return (first, second), low | high << 64
-
-
-# ---- from raw bits to numbers ------------------------------------------------------------------------------
-
-
-def _float_like(raw: NDArray) -> type[np.floating]:
-    return np.float64 if raw.itemsize == 8 else np.float32
-
-
-def _unit(raw: NDArray) -> NDArray:
-    """[0, 1), exact: the top 24 bits of 32, or the top 53 of 64."""
-    kind, dropped = (np.float64, 11) if raw.itemsize == 8 else (np.float32, 8)
-    return np.multiply(raw >> dropped, kind(2.0 ** (dropped - 8 * raw.itemsize)), dtype=kind)
-
-
-def _open(raw: NDArray) -> NDArray:
-    """(0, 1], finest near 0: float(r) · 2⁻ᵇ + 2⁻⁽ᵇ⁺¹⁾."""
-    kind, step = _float_like(raw), 2.0 ** (-8 * raw.itemsize)
-    u = np.multiply(raw, kind(step), dtype=kind)
-    u += kind(step / 2)
-    return u
-
-
-def _signed(raw: NDArray) -> NDArray:
-    """[-½, ½], finest near 0, never 0: float(r as a signed integer) · 2⁻ᵇ + 2⁻⁽ᵇ⁺¹⁾."""
-    kind, step = _float_like(raw), 2.0 ** (-8 * raw.itemsize)
-    u = np.multiply(raw.view(f"i{raw.itemsize}"), kind(step), dtype=kind)
-    u += kind(step / 2)
-    return u
-
-
-def _radius(raw: NDArray) -> NDArray:
-    r = np.log(_open(raw))
-    r *= r.dtype.type(-2)
-    return np.sqrt(r, out=r)
-
-
-def _angle(raw: NDArray) -> NDArray:
-    angle = _signed(raw)
-    angle *= angle.dtype.type(2 * math.pi)
-    return angle
-
-
-def _box_muller(raw: NDArray) -> NDArray:
-    pairs = raw.reshape(-1, 2)  # (2 J,) → (J, 2)
-    radius, angle = _radius(pairs[:, 0]), _angle(pairs[:, 1])
-    z = np.empty(pairs.shape, radius.dtype)
-    np.multiply(radius, np.cos(angle), out=z[:, 0])
-    np.multiply(radius, np.sin(angle, out=angle), out=z[:, 1])
-    return z.reshape(-1)  # (J, 2) → (2 J,)
-
-
-def _standard_exponential(raw: NDArray) -> NDArray:
-    x = np.log(_open(raw))
-    np.negative(x, out=x)
-    return np.maximum(x, np.finfo(x.dtype).eps / 4, out=x)
-
-
-def _multiply_high(w: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
-    """⌊w · factor / 2⁶⁴⌋ from 32-bit halves, in the memory of w; no sum here passes 2⁶⁴."""
-    shift, half = np.uint64(32), np.uint64(HALF)
-    low_factor, high_factor = np.uint64(factor & HALF), np.uint64(factor >> 32)
-    low = w & half
-    w >>= shift
-    carry = low * low_factor
-    carry >>= shift
-    if not high_factor:
-        w *= low_factor
-        w += carry
-        w >>= shift
-        return w
-    middle = w * low_factor + carry
-    w *= high_factor
-    w += middle >> shift
-    w += (low * high_factor + (middle & half)) >> shift
-    return w
-
-
-def _first_above(cumulative: NDArray, target: NDArray) -> NDArray[np.int64]:
-    """The first index where a row of cumulative (B, C) exceeds target (B, S), by bisection of all at once."""
-    low = np.zeros(target.shape, np.int64)
-    high = np.full(target.shape, cumulative.shape[-1] - 1)
-    for _ in range((cumulative.shape[-1] - 1).bit_length()):
-        middle = (low + high) // 2
-        above = np.take_along_axis(cumulative, middle, -1) > target
-        high = np.where(above, middle, high)
-        low = np.where(above, low, np.minimum(middle + 1, high))
-    return low
-
-
-# ---- one round of gamma, poisson, binomial: blocks (4, N), parameters (N,) → values (N,), accepted (N,) --
-
-
-def _gamma_round(blocks: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-    d = np.where(alpha < 1, alpha + 1, alpha) - 1 / 3
-    z = _radius(blocks[0]) * np.cos(_angle(blocks[1]))
-    y = z / np.sqrt(9 * d)
-    excess = y * (3 + y * (3 + y))  # v - 1 for v = (1 + y)³
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        accepted = np.log(_open(blocks[2])) < 0.5 * z * z + d * (np.log1p(excess) - excess)  # False where v ≤ 0
-        value = d * (1 + excess)
-        small = np.flatnonzero(alpha < 1)
-        value[small] *= _open(blocks[3, small]) ** (1 / alpha[small])
-    return value, accepted
-
-
-def _poisson_round(blocks: NDArray, mean: NDArray) -> tuple[NDArray, NDArray]:
-    return _by_size(mean < INVERSION_LIMIT, _poisson_inverse, _poisson_transformed, blocks, mean)
-
-
-def _binomial_round(blocks: NDArray, n: NDArray, p: NDArray) -> tuple[NDArray, NDArray]:
-    return _by_size(n * p < INVERSION_LIMIT, _binomial_inverse, _binomial_transformed, blocks, n, p)
-
-
-def _by_size(small: NDArray, inverse: Callable, transformed: Callable, *arguments: NDArray) -> tuple[NDArray, NDArray]:
-    """`inverse`, whose values are final, where small; a round of `transformed` elsewhere."""
-    if not small.any():
-        return transformed(*arguments)
-    value, accepted = np.empty(small.shape), small.copy()
-    value[small] = inverse(*(argument[..., small] for argument in arguments))
-    value[~small], accepted[~small] = transformed(*(argument[..., ~small] for argument in arguments))
-    return value, accepted
-
-
-def _poisson_inverse(blocks: NDArray, mean: NDArray) -> NDArray:
-    return _invert(_unit(blocks[0]), np.exp(-mean), lambda k: mean / k)
-
-
-def _binomial_inverse(blocks: NDArray, n: NDArray, p: NDArray) -> NDArray:
-    none, odds = np.exp(n * np.log1p(-p)), p / (1 - p)
-    return np.minimum(_invert(_unit(blocks[0]), none, lambda k: (n + 1 - k) / k * odds), n)
-
-
-def _poisson_transformed(blocks: NDArray, mean: NDArray) -> tuple[NDArray, NDArray]:
-    """Hörmann's PTRS."""
-    b = 0.931 + 2.53 * np.sqrt(mean)
-    a = -0.059 + 0.02483 * b
-    k, v, margin = _transform(blocks, a, b, mean + 0.43)
-    accepted = (margin >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
-    rest = np.flatnonzero(~accepted & (k >= 0))
-    k_rest, mean, scale = k[rest], mean[rest], 1.1239 + 1.1328 / (b[rest] - 3.4)
-    bound = -_deviance(k_rest, mean) - _stirling_remainder(k_rest)
-    accepted[rest] = np.log(v[rest] * scale / _slope(a[rest], b[rest], margin[rest])) <= bound
-    return k, accepted
-
-
-def _binomial_transformed(blocks: NDArray, n: NDArray, p: NDArray) -> tuple[NDArray, NDArray]:
-    """Hörmann's BTRS, 0 < p ≤ ½."""
-    deviation = np.sqrt(n * p * (1 - p))
-    b = 1.15 + 2.53 * deviation
-    a = -0.0873 + 0.0248 * b + 0.01 * p
-    k, v, margin = _transform(blocks, a, b, n * p + 0.5)
-    accepted = (margin >= 0.07) & (v <= 0.92 - 4.2 / b)
-    rest = np.flatnonzero(~accepted & (k >= 0) & (k <= n))
-    n, p, scale = n[rest], p[rest], (2.83 + 5.1 / b[rest]) * deviation[rest]
-    bound = _binomial_log(k[rest], n, p) - _binomial_log(np.floor((n + 1) * p), n, p)
-    accepted[rest] = np.log(v[rest] * scale / _slope(a[rest], b[rest], margin[rest])) <= bound
-    return k, accepted
-
-
-def _transform(blocks: NDArray, a: NDArray, b: NDArray, centre: NDArray) -> tuple[NDArray, ...]:
-    """The proposal k = ⌊(2a / s + b) U + centre⌋, V, and the margin s = ½ - |U|."""
-    u = _signed(blocks[0])
-    margin = np.maximum(0.5 - np.abs(u), 2.0**-54)
-    return np.floor((2 * a / margin + b) * u + centre), _open(blocks[1]), margin
-
-
-def _slope(a: NDArray, b: NDArray, margin: NDArray) -> NDArray:
-    """The slope of the transformation, by which its density falls."""
-    return a / (margin * margin) + b
-
-
-def _invert(u: NDArray, probability: NDArray, ratio: Callable[[int], NDArray]) -> NDArray:
-    """The number of k with P(X ≤ k) ≤ u, from P(X = 0) and ratio(k) = P(X = k) / P(X = k - 1)."""
-    count, cumulative = np.zeros(u.shape), probability.copy()
-    for k in itertools.count(1):
-        above = (u >= cumulative) & (probability > 2.0**-60)  # far in the tail rounding keeps the sum below u
-        if not above.any():
-            return count
-        count += above
-        probability = probability * ratio(k)
-        cumulative += probability
-
-
-def _deviance(k: NDArray, mean: NDArray) -> NDArray:
-    """k ln(k / mean) + mean - k, without cancellation where k is near a large mean."""
-    x = (k - mean) / mean
-    return mean * (xlog1py(1 + x, x) - x)
-
-
-def _stirling_remainder(k: NDArray) -> NDArray:
-    """ln k! - (k ln k - k), 0 at 0: a table below 16, then ½ ln 2πk + 1/12k - 1/360k³."""
-    small = np.minimum(k, 15.0).astype(np.int64)
-    large = np.maximum(k, 16.0)
-    series = 0.5 * np.log(2 * math.pi * large) + (1 / 12 - 1 / (360 * large * large)) / large
-    return np.where(k < 16, STIRLING_TABLE[small], series)
-
-
-def _binomial_log(k: NDArray, n: NDArray, p: NDArray) -> NDArray:
-    """ln P(X = k) up to a constant (Loader 2000)."""
-    remainders = _stirling_remainder(k) + _stirling_remainder(n - k)
-    return -remainders - _deviance(k, n * p) - _deviance(n - k, n * (1 - p))
-
-
-# ---- shapes, dtypes, checks --------------------------------------------------------------------------------
-
-
-def _check(condition: bool, message: str) -> None:
-    if not condition:
-        raise RandomError(message)
-
-
-def _check_all(good: ArrayLike, values: ArrayLike, expectation: str) -> None:
-    good = np.asarray(good)
-    if not good.all():
-        raise RandomError(f"{expectation}, but found {np.asarray(values)[~good].flat[0]}")
-
-
-def _shape(shape: Shape) -> tuple[int, ...]:
-    sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-    sizes = tuple(operator.index(size) for size in sizes)
-    for size in sizes:
-        _check(size >= 0, f"Trying to create tensor with negative dimension {size}: {list(sizes)}")
-    return sizes
-
-
-def _floating(dtype: DTypeLike, name: str, complex_too: bool = False) -> np.dtype:
-    dtype = np.dtype(dtype)
-    if dtype in FLOATS or (complex_too and dtype in (np.complex64, np.complex128)):
-        return dtype
-    known = ", ".join(str(kind) for kind in FLOATS)
-    raise DtypeError(f'"{name}" not implemented for {dtype}: expected one of {known}')
-
-
-def _wide(dtype: np.dtype) -> np.dtype:
-    """The dtype that numbers of this dtype are computed in."""
-    return dtype if dtype == np.float64 else np.dtype(np.float32)
-
-
-def _part(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.float32 if dtype == np.complex64 else np.float64)
-
-
-def _join_parts(parts: NDArray, dtype: np.dtype) -> NDArray:
-    return np.ascontiguousarray(parts).view(dtype)[..., 0]  # (…, 2) → (…, 1) → (…)
-
-
-def _affine(z: NDArray, mean: ArrayLike, std: ArrayLike) -> NDArray:
-    """mean + std · z, in place."""
-    if np.ndim(std) or std != 1:
-        z *= np.asarray(std, z.real.dtype)
-    if np.ndim(mean) or mean != 0:
-        z += np.asarray(mean, z.dtype)
-    return z
-
-
-def _round(x: NDArray, dtype: np.dtype) -> NDArray:
-    with np.errstate(over="ignore"):
-        return np.asarray(x).astype(dtype, copy=False)
-
-
-def _saturate(x: NDArray, dtype: np.dtype) -> NDArray:
-    """Whole float64 numbers ≥ 0 as dtype; those beyond an integer dtype become its largest number."""
-    if dtype.kind not in "iu":
-        return _round(x, dtype)
-    largest = np.iinfo(dtype).max
-    fits = x < float(largest)
-    return np.where(fits, np.where(fits, x, 0.0).astype(dtype), dtype.type(largest))
-
-
-def _result_dtype(dtype: DTypeLike | None, name: str, *parameters: ArrayLike, any_kind: bool = False) -> np.dtype:
-    """The dtype asked for, or that of the floating arrays among the parameters, or float32."""
-    if dtype is not None:
-        return np.dtype(dtype) if any_kind else _floating(dtype, name)
-    found = [p.dtype for p in parameters if isinstance(p, np.ndarray) and p.dtype in FLOATS]
-    return np.result_type(*found) if found else np.dtype(np.float32)
-
-
-def _parameters(*parameters: ArrayLike) -> tuple[tuple[int, ...], list[NDArray]]:
-    """The common shape, and each parameter in float64, broadcast to it and flat."""
-    arrays = np.broadcast_arrays(*(np.asarray(parameter, np.float64) for parameter in parameters))
-    return arrays[0].shape, [np.ascontiguousarray(array).reshape(-1) for array in arrays]
-
-
-def _largest_integer(dtype: np.dtype) -> int:
-    """The largest n such that dtype holds 0, 1, …, n."""
-    if dtype == np.bool_:
-        return 1
-    return int(np.iinfo(dtype).max) if dtype.kind in "iu" else FLOATS[_floating(dtype, "random_")].exact
-
-
-def _check_integers(first: int, last: int, dtype: np.dtype) -> None:
-    smallest, largest = _integer_limits(dtype)
-    _check(first >= smallest, f"from={first} is out of bounds for {dtype}, whose smallest value is {smallest}")
-    _check(last <= largest, f"to - 1={last} is out of bounds for {dtype}, whose largest value is {largest}")
-    if dtype in FLOATS and max(-first, last) > FLOATS[dtype].exact:
-        exact = FLOATS[dtype].exact
-        message = f"integers from {first} to {last}: {dtype} holds every integer only in [-{exact}, {exact}]"
-        warnings.warn(message, stacklevel=4)
-
-
-def _integer_limits(dtype: np.dtype) -> tuple[int, int]:
-    """The integers that `integers` may draw: a dtype's own, within those of 64 bits."""
-    if dtype in FLOATS:
-        largest = int(min(FLOATS[dtype].largest, 2**63 - 1))
-        return max(-largest, -(2**63)), largest
-    largest = _largest_integer(dtype)
-    return 0 if dtype == np.bool_ else int(np.iinfo(dtype).min), largest
-
-
-def _check_bounds(low: float, high: float, dtype: np.dtype) -> None:
-    largest = FLOATS[dtype].largest
-    if -largest <= low <= high <= largest and high - low <= largest:
-        return
-    _check(abs(low) <= largest, f"uniform_: from={low} is out of bounds for {dtype}")
-    _check(abs(high) <= largest, f"uniform_: to={high} is out of bounds for {dtype}")
-    _check(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
-    raise RandomError(f"uniform_ expects to-from <= {largest}, but found to={high} and from={low}")
-
-
-def _check_weights(weights: NDArray, num_samples: int, replacement: bool) -> None:
-    _check(weights.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got shape {weights.shape}")
-    if weights.dtype not in FLOATS:
-        raise DtypeError(f"multinomial only supports floating-point dtypes for input, got: {weights.dtype}")
-    _check(num_samples > 0, f"cannot sample n_sample <= 0 samples, got {num_samples}")
-    if not replacement and num_samples > weights.shape[-1]:
-        found = f"{num_samples} from shape {weights.shape}"
-        raise RandomError(f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {found}")
-    valid = (weights >= 0) & (weights < np.inf)
-    _check_all(valid, weights, "probability tensor contains either `inf`, `nan` or element < 0")
-    drawable = np.count_nonzero(weights, axis=-1)
-    _check(np.all(drawable > 0), "invalid multinomial distribution (sum of probabilities <= 0)")
-    if not replacement:
-        few = f"invalid multinomial distribution (n_sample={num_samples} without replacement needs as many"
-        _check_all(drawable >= num_samples, drawable, f"{few} categories of non-zero probability)")
 
 
 # ---- the generator that functions use when none is given ---------------------------------------------------
