@@ -305,6 +305,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
         raise ShapeError(f"pad: expected non-zero sizes (other than the batch), got {tuple(input.shape)}")
     for d in reversed(range(input.ndim - count, input.ndim)):
         before, after = widths[d]
+        if mode != "circular" and input.shape[d] + before + after < 1:
+            raise ShapeError(
+                f"pad: the input of size {input.shape[d]} at dimension {d} is too small for {before}, {after}"
+            )
         _EDGES[mode][1](before, after, input.shape[d], d)
         input = _edged(input, d, before, after, _EDGES[mode][0])
     return input
@@ -372,7 +376,8 @@ def _check_reflect(before: int, after: int, size: int, d: int) -> None:
 
 
 def _check_circular(before: int, after: int, size: int, d: int) -> None:
-    if before > size or after > size:
+    kept = size + min(before, 0) + min(after, 0)
+    if before > kept or after > kept:
         raise ShapeError(
             f"pad: padding value causes wrapping around more than once: ({before}, {after}) at dimension {d} of size "
             f"{size}"

@@ -162,6 +162,6 @@ def _rectification(beta2: float, t: Any) -> tuple[Any, Any]:
     most = 2 / (1 - beta2) - 1
     rho = most - 2 * t * beta2**t / correction
     trusted = rho > 5
-    rho = choose(trusted, rho, 5.0)
+    rho, most = choose(trusted, rho, 5.0), max(most, 5.0)  # where it is not trusted any number will do
     squared = (rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho)
     return trusted, (squared * correction) ** 0.5

@@ -70,8 +70,10 @@ def average_square(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
 def check_options(**options: Any) -> None:
     """Raise a ValueError, in PyTorch's words, for an option outside its range."""
     for name, value in options.items():
-        if name == "lr" and isinstance(value, Tensor) and value.numel() != 1:
+        if name in ("lr", "tensor_lr") and isinstance(value, Tensor) and value.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
+        if name == "tensor_lr":  # the optimiser has its own words for a negative one
+            continue
         if name == "betas":
             for index, beta in enumerate(value):
                 if not 0.0 <= beta < 1.0:

@@ -1,0 +1,21 @@
+"""Optimisers, learning-rate schedules, averaging of weights, penalties."""
+
+from . import lr_scheduler, swa_utils  # noqa: F401
+from .adadelta import *  # noqa: F403
+from .adafactor import *  # noqa: F403
+from .adagrad import *  # noqa: F403
+from .adam import *  # noqa: F403
+from .adam_variants import *  # noqa: F403
+from .asgd import *  # noqa: F403
+from .batch_schedule import *  # noqa: F403
+from .lbfgs import *  # noqa: F403
+from .lion import *  # noqa: F403
+from .momentum import *  # noqa: F403
+from .muon import *  # noqa: F403
+from .optimizer import Optimizer  # noqa: F401
+from .penalties import *  # noqa: F403
+from .range_test import *  # noqa: F403
+from .rmsprop import *  # noqa: F403
+from .rprop import *  # noqa: F403
+from .sgd import *  # noqa: F403
+from .sparse_adam import *  # noqa: F403
