@@ -20,7 +20,9 @@ from .types import floating, promoted
 
 
 def _sign(x: Tensor) -> Tensor:
-    return x.sgn() if x.dtype.category == COMPLEX else x.sign()
+    if x.dtype.category != COMPLEX:
+        return x.sign()
+    return weft.where(x.isnan(), weft.complex(x.real * weft.nan, x.real * weft.nan), x.sgn())
 
 
 def _round(x: Tensor) -> Tensor:
@@ -47,6 +49,15 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
         return weft.floor_divide(a, b)
     ordinary = a.isfinite() & b.isfinite() & (a != 0) & (b != 0)
     return weft.where(ordinary, weft.floor_divide(a, b), (a / b).floor())
+
+
+def _pow(a: Tensor, b: Tensor) -> Tensor:
+    """aᵇ, with one exponent for each element: NumPy's short cut for one exponent 0.5, √a, is wrong at −∞ and −0."""
+    if a.dtype.category != FLOAT:
+        return weft.pow(a, b)
+    shape = weft.broadcast_shapes(a.shape, b.shape)
+    exponents = b.expand(shape).clone()
+    return weft.pow(a.expand(shape).reshape(-1), exponents.reshape(-1)).reshape(shape)
 
 
 def _of_floats(function: Callable) -> Callable:
@@ -141,7 +152,7 @@ minimum = _binary("minimum", weft.minimum, "The smaller of a and b, NaN if one i
 multiply = _binary("multiply", weft.mul, "a · b")
 nextafter = _binary("nextafter", _of_floats(weft.nextafter), "The number after a in the direction of b")
 not_equal = _binary("not_equal", weft.ne, "a ≠ b")
-pow = _binary("pow", weft.pow, "aᵇ")
+pow = _binary("pow", _pow, "aᵇ")
 remainder = _binary("remainder", weft.remainder, "a modulo b, with the sign of b")
 subtract = _binary("subtract", weft.sub, "a − b")
 
