@@ -17,7 +17,7 @@ from ..errors import AutogradError, ShapeError, TransformError
 from ..ops.batching import same_memory, summed_front, summed_to, to_front, zeros_of
 from ..ops.formula import Meta
 from ..ops.inplace import rebase
-from ..ops.primitive import pick, raise_modified
+from ..ops.base import pick, raise_modified
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
 from .saved import Packed, packed, relinked, unpacked

@@ -1,0 +1,1 @@
+"""Tests of what models look like from inside."""

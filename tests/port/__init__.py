@@ -1,0 +1,1 @@
+"""Ordinary PyTorch programs; each runs unchanged under PyTorch and under Weft."""
