@@ -6,6 +6,7 @@ as ⌊a / b⌋, complex expm1, sign and round) are written out below the table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from .types import floating, promoted
 def _sign(x: Tensor) -> Tensor:
     if x.dtype.category != COMPLEX:
         return x.sign()
-    return weft.where(x.isnan(), weft.complex(x.real * weft.nan, x.real * weft.nan), x.sgn())
+    return weft.where(x.isnan(), weft.complex(x.real * math.nan, x.real * math.nan), x.sgn())
 
 
 def _round(x: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ new = object.__new__
 ndarray = np.ndarray
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = frozenset({F32, F64})
+BOOLEAN = np.dtype(np.bool_)
 ONE_NEEDS = (True,)
 NEEDS = {(a, b): (a, b) for a in (False, True) for b in (False, True)}  # one object for each pair
 
@@ -107,6 +108,10 @@ class Elementwise(Primitive, abstract=True):
         if self.public:
             self.publish()
 
+    def has_short_way(self) -> bool:
+        """Whether float arrays can go straight to `reference`: nothing around it was changed."""
+        return self.takes(FLOAT) and type(self).evaluate is Elementwise.evaluate
+
     def takes(self, category: int) -> bool:
         low, high = self.categories
         return low <= category <= high
@@ -139,7 +144,7 @@ class Elementwise(Primitive, abstract=True):
     def _unary(self) -> Callable:
         """The shortest way from a float tensor to the result; everything else takes `__call__`."""
         ufunc, slow, note = self.reference, self.__call__, self.note
-        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float") or not self.takes(FLOAT):
+        if self.result not in ("same", "float") or not self.has_short_way():
             return slow
         differentiable = self.differentiable
 
@@ -165,7 +170,7 @@ class Elementwise(Primitive, abstract=True):
     def _binary(self, slow: Callable | None = None) -> Callable:
         """The shortest way for two float tensors of one type, or a float tensor and a number."""
         ufunc, slow, note = self.reference, slow or self.__call__, self.note
-        if not isinstance(ufunc, np.ufunc) or self.result not in ("same", "float", "bool") or not self.takes(FLOAT):
+        if self.result not in ("same", "float", "bool") or not self.has_short_way():
             return slow
         differentiable = self.differentiable
 
@@ -186,7 +191,7 @@ class Elementwise(Primitive, abstract=True):
                         b, y_needs = scalar_array(y, kind), False
                     else:
                         b, y_needs = y.array, y._needs_grad
-                        if b.dtype is not kind:
+                        if b.dtype is not kind and b.dtype is not BOOLEAN:  # a mask keeps the float type
                             return slow(x, y)
             except AttributeError:
                 return slow(x, y)
