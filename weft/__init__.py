@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys as _sys
 import types as _types
+from math import e, inf, nan, pi  # noqa: F401
 
-from . import autograd, errors, func, nn, ops, utils  # noqa: F401
+from . import autograd, errors, func, nn, ops, optim, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .autograd.tape import is_grad_enabled, is_inference_mode_enabled  # noqa: F401
@@ -54,12 +55,19 @@ def _publish() -> None:
         if not space:
             globals()[last] = row.function
             continue
-        module = _sys.modules.get(f"weft.{space}")
-        if module is None:
-            module = _types.ModuleType(f"weft.{space}", f"Functions of {space}, as PyTorch names them.")
-            _sys.modules[module.__name__] = module
-            globals()[space] = module
-        setattr(module, last, row.function)
+        setattr(_space(f"weft.{space}"), last, row.function)
+
+
+def _space(name: str) -> _types.ModuleType:
+    """The module `weft.signal.windows` (say), made with those above it unless it is there."""
+    module = _sys.modules.get(name)
+    if module is None:
+        module = _sys.modules[name] = _types.ModuleType(name, f"Functions of {name}, as PyTorch names them.")
+        above, _, last = name.rpartition(".")
+        setattr(_space(above), last, module)
+    return module
 
 
 _publish()
+
+from . import array_api  # noqa: E402, F401  (it is written over the published functions)

@@ -29,7 +29,7 @@ PROMOTABLE = [
     (a, b)
     for a in KINDS["all"]
     for b in KINDS["all"]
-    if any(a in KINDS[k] and b in KINDS[k] for k in ("bool", "integer", "real floating", "complex floating"))
+    if any(a in KINDS[k] and b in KINDS[k] for k in ("bool", "integer", "floating"))
     and not ("uint64" in (a, b) and (a in KINDS["signed"] or b in KINDS["signed"]))
 ]
 

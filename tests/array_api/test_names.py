@@ -74,7 +74,9 @@ def test_signatures(space, name):
         assert defaults(ours) == defaults(theirs)
 
 
-@pytest.mark.parametrize("name", [n for n in METHODS if not n.startswith("__i") or n in ("__int__", "__index__")])
+@pytest.mark.parametrize(
+    "name", [n for n in METHODS if n.startswith("__") and (n[:3] != "__i" or n in ("__int__", "__index__"))]
+)
 def test_method_signatures(name):
     ours, theirs = getattr(xp.Array, name), getattr(type(strict.ones(1)), name)
     mine = [(n, k) for n, k in parameters(ours) if n != "self"]
@@ -164,7 +166,7 @@ def test_inspection():
         "integral": xp.int64,
         "indexing": xp.int64,
     }
-    assert list(info.dtypes()) == list(strict.__array_namespace_info__().dtypes())
+    assert set(info.dtypes()) == set(strict.__array_namespace_info__().dtypes())
     for kind in ("bool", "integral", "numeric", ("bool", "real floating")):
         assert set(info.dtypes(kind=kind)) == set(strict.__array_namespace_info__().dtypes(kind=kind))
     with pytest.raises(ValueError, match="kind"):

@@ -18,7 +18,7 @@ def build(torch):
         def __init__(self):
             super().__init__()
             self.features = nn.Sequential(
-                nn.Conv2d(1, 6, kernel_size=5, padding=2),
+                nn.Conv2d(1, 6, kernel_size=5, padding=2, bias=False),
                 nn.BatchNorm2d(6),
                 nn.ReLU(inplace=True),
                 nn.MaxPool2d(2),

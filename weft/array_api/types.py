@@ -108,8 +108,9 @@ def astype(x: Array, dtype: dtype, /, *, copy: bool = True, device: Any = None) 
 def can_cast(from_: dtype | Array, to: dtype, /) -> bool:
     """Whether promotion may turn the one type into the other."""
     kind, to = from_.dtype if isinstance(from_, Array) else as_dtype(from_), as_dtype(to)
+    same_kind = kind.category == to.category or (kind.category == FLOAT and to.category == COMPLEX)
     try:
-        return kind is to or (promote_types(kind, to) is to and kind.category == to.category)
+        return same_kind and promote_types(kind, to) is to
     except TypeError:  # uint64 with a signed integer
         return False
 

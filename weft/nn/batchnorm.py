@@ -226,7 +226,9 @@ class InstanceNorm(RunningNorm):
         if found == self.num_features:
             return
         if self.affine:
-            raise ShapeError(f"expected input's size at dim={dim} to match num_features ({self.num_features}), got: {found}.")
+            raise ShapeError(
+                f"expected input's size at dim={dim} to match num_features ({self.num_features}), got: {found}."
+            )
         warnings.warn(
             f"input's size at dim={dim} does not match num_features; since affine=False, num_features is not used",
             stacklevel=4,

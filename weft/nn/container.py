@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -129,6 +130,16 @@ class ModuleList(Module):
     def append(self, module: Module) -> ModuleList:
         self.add_module(str(len(self)), module)
         return self
+
+    def __repr__(self) -> str:
+        """One line for each run of modules that look the same."""
+        runs = [(list(group), text) for text, group in itertools.groupby(range(len(self)), lambda i: repr(self[i]))]
+        lines = [
+            f"({places[0]}): {text}" if len(places) == 1 else f"({places[0]}-{places[-1]}): {len(places)} x {text}"
+            for places, text in runs
+        ]
+        body = "".join("\n  " + line for entry in lines for line in entry.split("\n"))
+        return f"{self._get_name()}({body}\n)" if lines else f"{self._get_name()}()"
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
         if not isinstance(modules, Iterable):

@@ -531,10 +531,7 @@ class Module:
     def __repr__(self) -> str:
         extra = self.extra_repr()
         own = extra.split("\n") if extra else []
-        parts = []
-        for name, module in self._modules.items():
-            lines = repr(module).split("\n")
-            parts.append(f"({name}): " + "\n".join([lines[0], *("  " + line for line in lines[1:])]))
+        parts = [f"({name}): {module!r}" for name, module in self._modules.items()]
         if len(own) <= 1 and not parts:
             return f"{self._get_name()}({extra})"
         body = "\n  ".join(line for part in [*own, *parts] for line in part.split("\n"))

@@ -176,7 +176,9 @@ class RNNBase(Module):
             return None
         state = (hx,) if isinstance(hx, Tensor) else tuple(hx)
         if len(state) != len(self._state_sizes):
-            raise ShapeError(f"{type(self).__name__}: expected a state of {len(self._state_sizes)} tensors, got {len(state)}")
+            raise ShapeError(
+                f"{type(self).__name__}: expected a state of {len(self._state_sizes)} tensors, got {len(state)}"
+            )
         if any(s.ndim != ndim for s in state):
             kind, found = "unbatched" if ndim == 2 else "batched", [s.ndim for s in state]
             names = "hx and cx" if len(state) == 2 else "hx"

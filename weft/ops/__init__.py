@@ -6,6 +6,7 @@ from . import (  # noqa: F401
     compare,
     contract,
     convert,
+    copies,
     create,
     curves,
     decompose,
@@ -42,4 +43,5 @@ from . import (  # noqa: F401
     strided,
     view,
     window,
+    windows,
 )

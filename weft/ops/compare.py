@@ -14,7 +14,7 @@ WHOLE = (BOOL, INTEGER)
 class Comparison(Elementwise, abstract=True):
     """A truth value for each element."""
 
-    result, differentiable = "bool", False
+    result, differentiable, numbers = "bool", False, "second"
 
 
 class Eq(Comparison):
@@ -56,18 +56,21 @@ class Ge(Comparison):
 class LogicalAnd(Comparison):
     """Both are non-zero."""
 
+    numbers = "none"
     reference = np.logical_and
 
 
 class LogicalOr(Comparison):
     """At least one is non-zero."""
 
+    numbers = "none"
     reference = np.logical_or
 
 
 class LogicalXor(Comparison):
     """Just one is non-zero."""
 
+    numbers = "none"
     reference = np.logical_xor
 
 
@@ -102,6 +105,15 @@ class Isfinite(Comparison):
 
     def reference(self, x):
         return np.isfinite(x) if x.dtype.kind in "fc" else np.ones(x.shape, np.bool_)
+
+
+class Isreal(Comparison):
+    """The imaginary part is 0."""
+
+    inplace = False
+
+    def reference(self, x):
+        return x.imag == 0 if x.dtype.kind == "c" else np.ones(x.shape, np.bool_)
 
 
 class Isposinf(Comparison):

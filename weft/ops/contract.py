@@ -92,7 +92,14 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
     return out
 
 
+def has_sparse(*factors: Any) -> bool:
+    """Whether a factor is a sparse matrix, which multiplies by its own operator."""
+    return any(not isinstance(x, Tensor) and getattr(x, "is_sparse_matrix", False) for x in factors)
+
+
 def _general_product(input: Tensor, other: Tensor, name: str) -> Tensor:
+    if has_sparse(input, other):
+        return input @ other
     need_tensors(name, input, other)
     if input.ndim == 0 or other.ndim == 0:
         raise ShapeError(
@@ -171,6 +178,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """(n, k) @ (k, m) → (n, m)."""
+    if has_sparse(input, mat2):
+        return input @ mat2
     need_rank("mm", input, 2, "input")
     need_rank("mm", mat2, 2, "mat2")
     result = product(input, mat2, "mm")
@@ -198,6 +207,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 @operation(out=True, kind="Contraction", primitive=MATMUL)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """(n, k) @ (k) → (n)."""
+    if has_sparse(input):
+        return input @ vec
     need_rank("mv", input, 2, "input")
     need_rank("mv", vec, 1, "vec")
     return product(input, vec, "mv")

@@ -158,6 +158,12 @@ Tensor.fill_ = data_fill_
 del Tensor.data_fill_
 
 
+@operation(method=False)
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like the input with every element set to one number or 0-d tensor."""
+    return data_fill_(input.clone(), value)
+
+
 @operation(function=False)
 def zero_(self: Tensor) -> Tensor:
     """Every element set to 0 (in place)."""

@@ -102,6 +102,7 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """y = x · other."""
 
+    numbers = "both"
     reference = np.multiply
     aliases = ("multiply",)
     native_low = True
@@ -165,6 +166,7 @@ def _real_log(x: float) -> float:
 class Atan2(Elementwise):
     """y = the angle of the point (other, x), in (−π, π]."""
 
+    numbers = "none"
     reference, result, categories = np.arctan2, "float", REAL
     aliases = ("arctan2",)
 
@@ -175,6 +177,7 @@ class Atan2(Elementwise):
 class Hypot(Elementwise):
     """y = √(x² + other²) without overflow."""
 
+    numbers = "none"
     reference, categories = np.hypot, (FLOAT, FLOAT)
 
     def vjp(self, g, y, x, other):
@@ -189,6 +192,7 @@ def _share_ties(g: Tensor, chosen: Any, tied: Any) -> Tensor:
 class Maximum(Elementwise):
     """The larger of two elements; NaN wins. Where they are equal each gets half the gradient."""
 
+    numbers = "none"
     reference, categories, inplace = np.maximum, REAL, False
 
     def vjp(self, g, y, x, other):
@@ -198,6 +202,7 @@ class Maximum(Elementwise):
 class Minimum(Elementwise):
     """The smaller of two elements; NaN wins. Where they are equal each gets half the gradient."""
 
+    numbers = "none"
     reference, categories, inplace = np.minimum, REAL, False
 
     def vjp(self, g, y, x, other):
@@ -207,6 +212,7 @@ class Minimum(Elementwise):
 class Fmax(Elementwise):
     """The larger of two elements; a number wins over NaN."""
 
+    numbers = "none"
     reference, categories, inplace = np.fmax, REAL, False
 
     def vjp(self, g, y, x, other):
@@ -217,6 +223,7 @@ class Fmax(Elementwise):
 class Fmin(Elementwise):
     """The smaller of two elements; a number wins over NaN."""
 
+    numbers = "none"
     reference, categories, inplace = np.fmin, REAL, False
 
     def vjp(self, g, y, x, other):
@@ -245,6 +252,7 @@ class Remainder(Elementwise):
 class Fmod(Elementwise):
     """The remainder with the sign of the dividend (C's fmod)."""
 
+    numbers = "second"
     categories = NUMERIC
 
     def reference(self, x, other):
@@ -258,6 +266,7 @@ class Fmod(Elementwise):
 class FloorDivide(Elementwise):
     """⌊x / other⌋, rounding towards −∞."""
 
+    numbers = "both"
     differentiable, categories = False, NUMERIC
 
     def reference(self, x, other):
@@ -284,6 +293,7 @@ class TruncDivide(Elementwise):
 class Copysign(Elementwise):
     """The magnitude of x with the sign of other."""
 
+    numbers = "second"
     reference, result, categories = np.copysign, "float", REAL
 
     def vjp(self, g, y, x, other):
@@ -291,15 +301,19 @@ class Copysign(Elementwise):
 
 
 class Nextafter(Elementwise):
-    """The next representable number after x towards other."""
+    """The next representable number after x towards other; the gradient is that of x + constant."""
 
-    differentiable, categories = False, (FLOAT, FLOAT)
+    numbers = "none"
+    categories = (FLOAT, FLOAT)
     native_low = True
 
     def reference(self, x, other):
         if x.dtype.kind == "V":
             return _nextafter_bfloat16(x, other)
         return np.nextafter(x, other)
+
+    def vjp(self, g, y, x, other):
+        return lambda: g.masked_fill(x == other, 0), lambda: g * 0
 
 
 def _nextafter_bfloat16(x: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -316,6 +330,7 @@ def _nextafter_bfloat16(x: np.ndarray, other: np.ndarray) -> np.ndarray:
 class Logaddexp(Elementwise):
     """log(eˣ + e^other) without overflow."""
 
+    numbers = "none"
     categories, inplace = (FLOAT, COMPLEX), False
 
     def reference(self, x, other):
@@ -343,6 +358,7 @@ def _logaddexp(x: np.ndarray, other: np.ndarray) -> np.ndarray:
 class Logaddexp2(Elementwise):
     """log₂(2ˣ + 2^other) without overflow."""
 
+    numbers = "none"
     reference, categories, inplace = np.logaddexp2, (FLOAT, FLOAT), False
 
     def vjp(self, g, y, x, other):
@@ -352,18 +368,21 @@ class Logaddexp2(Elementwise):
 class Gcd(Elementwise):
     """The greatest common divisor of integers."""
 
+    numbers = "none"
     reference, differentiable, categories = np.gcd, False, (INTEGER, INTEGER)
 
 
 class Lcm(Elementwise):
     """The least common multiple of integers."""
 
+    numbers = "none"
     reference, differentiable, categories = np.lcm, False, (INTEGER, INTEGER)
 
 
 class Heaviside(Elementwise):
     """0 for x < 0, `values` at 0, 1 for x > 0."""
 
+    numbers = "none"
     differentiable, categories = False, REAL
 
     def reference(self, x, values):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..dtype import FLOAT
+from ..dtype import FLOAT, INTEGER
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .elementwise import where
@@ -112,6 +112,23 @@ def triu_indices(
 ) -> Tensor:
     """Row and column numbers (2, N) of the upper triangle of a row × col matrix."""
     return _triangle_places(row, col, offset, dtype, False, "triu_indices")
+
+
+@operation(method=False, differentiable=False)
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Numbers of elements in row-major order → one tensor of coordinates for each dimension of `shape`."""
+    if indices.dtype.category != INTEGER:
+        raise DtypeError(f"unravel_index: expected 'indices' to be of integer type, but got {indices.dtype}")
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    if not all(isinstance(s, int) for s in sizes):
+        raise TypeError(f"unravel_index: expected 'shape' to be an int or a sequence of ints, but got {shape!r}")
+    if any(s < 0 for s in sizes):
+        raise ValueError(f"unravel_index: 'shape' cannot have negative values, but got {sizes}")
+    rest, coordinates = indices.long(), []
+    for size in reversed(sizes):
+        coordinates.append(rest % size)
+        rest = rest.floor_divide(size)
+    return tuple(reversed(coordinates))
 
 
 @operation(method=False)

@@ -10,7 +10,7 @@ from ..dtype import FLOAT
 from ..errors import DtypeError
 from ..tensor import Tensor
 from .elementwise import ADD, DIV, FLOOR_DIVIDE, MUL, POW, ROUND, SUB, TRUNC_DIVIDE, where
-from .primitive import OPERATIONS, PRIMITIVES, as_operand, is_number, is_operand, operation
+from .primitive import OPERATIONS, PRIMITIVES, as_operand, is_number, is_operand, number_error, operation
 
 operation("where", method=False, primitive=PRIMITIVES["Where"], kind="Elementwise")(where)
 
@@ -21,6 +21,13 @@ def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 Tensor.where = _method_where
+
+
+def need_tensor(name: str, **arguments: Any) -> None:
+    """Refuse numbers for arguments that must be tensors."""
+    for argument, value in arguments.items():
+        if is_number(value):
+            raise number_error(name, argument, value)
 
 
 def _scaled(other: Any, alpha: Any, name: str, kind: Any) -> Any:
@@ -52,6 +59,7 @@ sub = operation(out=True, inplace=SUB.into(sub, "sub_"), aliases=("subtract",), 
 @operation()
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """other − alpha · input."""
+    need_tensor("rsub", input=input)
     return sub(other, input, alpha=alpha)
 
 
@@ -81,6 +89,7 @@ div = operation(
 
 def pow(input: Any, exponent: Any) -> Tensor:
     """input ** exponent, for tensors and numbers on either side."""
+    need_tensor("pow", input=input if is_number(exponent) else exponent)
     if is_number(exponent) and isinstance(input, Tensor):
         if exponent == 2 and input.dtype.category >= FLOAT:
             return input.square()
@@ -97,6 +106,7 @@ pow = operation(out=True, inplace=True, kind="Elementwise", primitive=POW)(pow)
 @operation(out=True, inplace=True)
 def float_power(input: Any, exponent: Any) -> Tensor:
     """input ** exponent in double precision."""
+    need_tensor("float_power", input=input if is_number(exponent) else exponent)
     kind = dtypes.complex128 if dtypes.result_dtype((input, exponent)).is_complex else dtypes.float64
     as_double = lambda x: x.to(kind) if isinstance(x, Tensor) else x
     return pow(as_double(input), as_double(exponent))
@@ -153,9 +163,10 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     return input + (value * tensor1) / tensor2 if value != 1 else input + tensor1 / tensor2
 
 
-@operation(out=True)
+@operation(out=True, inplace=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2^other."""
+    need_tensor("ldexp", input=input, other=other)
     power = pow(2.0, other)
     return input * (power.to(input.dtype) if other.dtype.category < FLOAT <= input.dtype.category else power)
 
@@ -179,6 +190,7 @@ def rad2deg(input: Tensor) -> Tensor:
 @operation(differentiable=False)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """|input − other| ≤ atol + rtol · |other|, element by element."""
+    need_tensor("isclose", input=input, other=other)
     if rtol < 0 or atol < 0:
         raise ValueError(f"isclose: rtol and atol must be at least zero, got {rtol} and {atol}")
     if input.dtype is not other.dtype:
@@ -215,6 +227,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 @operation(out=True, inplace=True, aliases=("clip",))
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Each element moved into [min, max]; NaN stays. The gradient is 1 inside (ends included)."""
+    need_tensor("clamp", input=input)
     if min is None and max is None:
         raise ValueError("clamp: at least one of 'min' or 'max' must not be None")
     if input.is_complex():

@@ -100,6 +100,7 @@ class Elementwise(Primitive, abstract=True):
     aliases: tuple[str, ...] = ()
     namespace = ""
     native_low = False  # whether `reference` takes float16 and bfloat16 as they are
+    numbers = "one"  # which of two arguments the public function takes as numbers: none, second, one, both
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,6 +125,8 @@ class Elementwise(Primitive, abstract=True):
             def public(input: Tensor, *, out: Tensor | None = None) -> Tensor:
                 return fast(input) if out is None else write_out(out, fast(input), name)
         else:
+            if self.numbers != "both":
+                fast = self._with_tensors(fast, name)
 
             def public(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
                 return fast(input, other) if out is None else write_out(out, fast(input, other), name)
@@ -140,6 +143,19 @@ class Elementwise(Primitive, abstract=True):
             kind=self.kind,
             primitive=self,
         )(public)
+
+    def _with_tensors(self, fast: Callable, name: str) -> Callable:
+        """`fast`, refusing Python numbers where PyTorch wants tensors."""
+        first_may, second_may = self.numbers == "one", self.numbers != "none"
+
+        def checked(x: Any, y: Any) -> Tensor:
+            if x.__class__ in PYTHON_NUMBERS and (not first_may or y.__class__ in PYTHON_NUMBERS):
+                raise number_error(name, "input", x)
+            if not second_may and y.__class__ in PYTHON_NUMBERS:
+                raise number_error(name, "other", y)
+            return fast(x, y)
+
+        return checked
 
     def _unary(self) -> Callable:
         """The shortest way from a float tensor to the result; everything else takes `__call__`."""
@@ -257,12 +273,13 @@ class Elementwise(Primitive, abstract=True):
         ufunc = self.reference
         if not isinstance(ufunc, np.ufunc) or self.arity != 2 or self.result == "bool":
             return in_place(function, name)
+        takes_numbers = self.numbers != "none"
 
         def method(self: Tensor, other: Any, **kwargs: Any) -> Tensor:
             if not kwargs and self._interpreter is None:
                 a = self.array
                 kind = a.dtype
-                number = other.__class__ is float or other.__class__ is int
+                number = takes_numbers and (other.__class__ is float or other.__class__ is int)
                 b = scalar_array(other, kind) if number and kind in FLOATS else getattr(other, "array", None)
                 if b is not None and b.dtype is kind and kind in FLOATS and not self._tracked(other):
                     self._check_writable(name)
@@ -502,3 +519,13 @@ def as_operand(value: Any) -> Any:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex, np.generic))
+
+
+PYTHON_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def number_error(name: str, argument: str, value: Any) -> TypeError:
+    """What to say to a number where only a tensor is taken."""
+    return TypeError(
+        f"{name}: argument '{argument}' must be a Tensor, not {type(value).__name__} {value!r}; wrap it in weft.tensor(...)"
+    )

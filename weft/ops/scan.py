@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT
 from ..errors import IndexRangeError, ShapeError
-from ..tensor import Tensor, wrap_dim
+from ..tensor import Tensor, wrap_dim, wrap_dims
 from .elementwise import conj, where
 from .join import cat
 from .primitive import operation, register_module
@@ -294,3 +295,74 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
         refuse(y.dtype.category == BOOL, "cumulative_trapezoid", y.dtype, "convert it with .int()")
         return y / 2
     return cumsum(areas, d)
+
+
+# ------------------------------------------------------------------------------------------ slopes
+
+
+@operation(method=False)
+def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    """The slope of sampled values along each dimension, exact for parabolas inside the grid.
+
+    `spacing`: the distance of the samples (one number, 1 by default, or one a dimension), or a list of
+    vectors with their places. `edge_order`: how the ends are estimated, from a line (1) or a parabola (2).
+    """
+    name = "gradient"
+    refuse(input.dtype in (dtypes.bool_, dtypes.uint8), name, input.dtype, "convert it with .float()")
+    dims = tuple(range(input.ndim)) if dim is None else wrap_dims(dim, input.ndim, name)
+    if isinstance(spacing, Tensor):
+        raise TypeError(f"{name}: spacing must be a number or a list, got a Tensor; write spacing=(x,)")
+    spacing = 1 if spacing is None else spacing
+    spacings = spacing if isinstance(spacing, (tuple, list)) else (spacing,) * len(dims)
+    if len(spacings) != len(dims):
+        raise ShapeError(
+            f"{name}: expected spacing to be a number or a list of one entry for each of the {len(dims)} dimensions, "
+            f"but got a list of length {len(spacings)}"
+        )
+    if edge_order not in (1, 2):
+        raise ValueError(f"{name}: only supports edge_order=1 and edge_order=2, got {edge_order}")
+    if any(input.shape[d] <= edge_order for d in dims):
+        raise ShapeError(
+            f"{name}: expected each dimension size to be at least edge_order+1 = {edge_order + 1}, got shape "
+            f"{tuple(input.shape)}"
+        )
+    return tuple(_slope(input, d, s, edge_order) for d, s in zip(dims, spacings, strict=True))
+
+
+def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
+    """Three-point slopes inside, one-sided ones at both ends."""
+    n = x.shape[d]
+    inside = max(n - 2, 0)
+    before, here, after = (x.narrow(d, i, inside if n > 2 else 0) for i in (0, min(1, n), min(2, n)))
+    if isinstance(spacing, Tensor):
+        steps = _distances(spacing, x, d)
+        left, right = steps.narrow(d, 0, inside), steps.narrow(d, 1, inside)
+        across = left + right
+        middle = after * (left / (right * across)) + here * ((right - left) / (left * right))
+        middle = middle - before * (right / (left * across))
+    else:
+        steps, middle = None, (after - before) / (spacing + spacing)
+    row = lambda number: x.narrow(d, number % n, 1)
+    step = lambda number: spacing if steps is None else steps.narrow(d, number % (n - 1), 1)
+    if edge_order == 1:
+        first, last = (row(1) - row(0)) / step(0), (row(-1) - row(-2)) / step(-1)
+    else:
+        first = -_end_slope(row(0), row(1), row(2), step(0), step(1))
+        last = _end_slope(row(-1), row(-2), row(-3), step(-1), step(-2))
+    return cat([first, middle, last], d)
+
+
+def _distances(places: Tensor, x: Tensor, d: int) -> Tensor:
+    if places.ndim != 1 or places.shape[0] != x.shape[d]:
+        raise ShapeError(
+            f"gradient: expected the places of the samples of dimension {d} as a vector of size {x.shape[d]}, got shape "
+            f"{tuple(places.shape)}"
+        )
+    before, after = _steps(places, 0)
+    return (after - before).reshape(-1, *(1,) * (x.ndim - d - 1))
+
+
+def _end_slope(end: Tensor, second: Tensor, third: Tensor, near: Any, far: Any) -> Tensor:
+    """The slope at `end`, away from the others, of the parabola through three samples."""
+    both = near + far
+    return end * ((near + both) / (near * both)) - second * (both / (near * far)) + third * (near / (far * both))

@@ -9,7 +9,18 @@ import weft
 
 from ..tensor import Tensor
 from .optimizer import Optimizer
-from .rules import Group, State, at_least, average, average_square, check_options, choose, counter, learning_rate, number
+from .rules import (
+    Group,
+    State,
+    at_least,
+    average,
+    average_square,
+    check_options,
+    choose,
+    counter,
+    learning_rate,
+    number,
+)
 
 __all__ = ["Adafactor"]
 

@@ -135,7 +135,9 @@ class RAdam(Optimizer):
     ) -> None:
         check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
         options = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach)
-        flags = dict(capturable=capturable, decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable)
+        flags = dict(
+            capturable=capturable, decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable
+        )
         super().__init__(params, options | flags)
 
     def _start(self, parameter: Tensor, group: Group) -> State:

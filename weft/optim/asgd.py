@@ -37,9 +37,7 @@ class ASGD(Optimizer):
     ) -> None:
         check_options(lr=lr, weight_decay=weight_decay)
         flags = dict(foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable)
-        super().__init__(
-            params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay) | flags
-        )
+        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay) | flags)
 
     def _start(self, parameter: Tensor, group: Group) -> State:
         eta = counter(float(group["lr"]))

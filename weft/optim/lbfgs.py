@@ -64,6 +64,7 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             _choose_direction(state, gradient, group["history_size"])
             state["prev_flat_grad"], state["prev_loss"] = gradient.clone(), loss
+            state["t"] = _first_length(state, gradient, group)
             slope = float(gradient @ state["d"])
             if slope > -group["tolerance_change"]:
                 break
@@ -76,13 +77,9 @@ class LBFGS(Optimizer):
                 break
         return first_loss
 
-    def _move(
-        self, closure: Callable, start: Point, state: State, group: Group, last: bool
-    ) -> tuple[Point, int]:
+    def _move(self, closure: Callable, start: Point, state: State, group: Group, last: bool) -> tuple[Point, int]:
         """Go along the direction; where we are then, and how often the closure was called."""
-        t, direction = float(group["lr"]), state["d"]
-        if state["n_iter"] == 1:
-            t *= min(1.0, 1.0 / float(start.gradient.abs().sum()))
+        t, direction = state["t"], state["d"]
         if group["line_search_fn"]:
             origin = [parameter.clone() for parameter in group["params"]]
             reach = float(direction.abs().max())
@@ -90,7 +87,6 @@ class LBFGS(Optimizer):
             state["t"] = search[0].t
             self._go(origin, state["t"], direction)
             return search
-        state["t"] = t
         self._go(group["params"], t, direction)
         if last:  # nobody will look at the gradient
             return start, 0
@@ -118,6 +114,12 @@ class LBFGS(Optimizer):
             gradient = gradient.to_dense() if gradient.is_sparse else gradient
             parts.append((weft.view_as_real(gradient) if gradient.is_complex() else gradient).reshape(-1))
         return weft.cat(parts)
+
+
+def _first_length(state: State, gradient: Tensor, group: Group) -> float:
+    """How far to go at first: ε, and less before anything is known about the curvature."""
+    t = float(group["lr"])
+    return t * min(1.0, 1.0 / float(gradient.abs().sum())) if state["n_iter"] == 1 else t
 
 
 def _choose_direction(state: State, gradient: Tensor, history_size: int) -> None:

@@ -69,9 +69,7 @@ def _scale(parameter: Tensor, rule: str | None) -> float:
     return 0.2 * max(rows, columns) ** 0.5 if rule == "match_rms_adamw" else max(1, rows / columns) ** 0.5
 
 
-def orthogonalised(
-    matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
-) -> Tensor:
+def orthogonalised(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
     """About U Vᵀ for `matrix` = U Σ Vᵀ, by the iteration X ← a X + (b A + c A²) X with A = X Xᵀ, from X / ‖X‖.
 
     Shape: (n, m) → (n, m)

@@ -298,7 +298,9 @@ def _check_same_sizes(groups: list[Group], saved: list[Group]) -> None:
     if len(groups) != len(saved):
         raise ValueError("loaded state dict has a different number of parameter groups")
     if any(len(own["params"]) != len(new["params"]) for own, new in zip(groups, saved, strict=True)):
-        raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        raise ValueError(
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+        )
 
 
 def _merged(own: Group, saved: Group, defaults: dict[str, Any]) -> Group:

@@ -49,7 +49,7 @@ class Rprop(Optimizer):
         state["step"].add_(1)
         agreement = gradient * state["prev"]
         turned = agreement < 0
-        factor = weft.where(turned, shrinking, weft.where(agreement > 0, growing, 1.0)).to(parameter.dtype)
+        factor = weft.ones_like(parameter).masked_fill_(turned, shrinking).masked_fill_(agreement > 0, growing)
         size = state["step_size"].mul_(factor).clamp_(smallest, largest)
         gradient = gradient.masked_fill(turned, 0.0)
         parameter.sub_(gradient.sign() * size)

@@ -41,9 +41,7 @@ class SGD(Optimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         flags = dict(nesterov=nesterov, maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused)
-        super().__init__(
-            params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay) | flags
-        )
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay) | flags)
 
     def _start(self, parameter: Tensor, group: Group) -> State:
         return {"momentum_buffer": None} if group["momentum"] else {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...dtype import LOW_PRECISION, dtype, result_dtype
 from ...errors import DtypeError
-from ...ops.primitive import update
+from ...ops.primitive import PRIMITIVES, update
 from ...tensor import Tensor
 
 
@@ -77,3 +77,8 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 def common_type(input: Tensor, target: Tensor) -> dtype:
     """The type that two tensors promote to."""
     return input.dtype if input.dtype is target.dtype else result_dtype((input, target))
+
+
+def log1pexp(x: Tensor) -> Tensor:
+    """log(1 + eˣ) without overflow."""
+    return PRIMITIVES["Logaddexp"].fast(x, 0.0)

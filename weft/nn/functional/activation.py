@@ -16,7 +16,7 @@ from ...dtype import BOOL, INTEGER, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...ops.primitive import update, write_out
 from ...tensor import Tensor, wrap_dim
-from ._common import any_true, pointwise, require_float, require_tensor
+from ._common import any_true, log1pexp, pointwise, require_float, require_tensor
 
 __all__ = [
     "celu",
@@ -272,7 +272,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(1 / (1 + e⁻ˣ)) = −log(1 + e⁻ˣ), without overflow. Shape: any → the same."""
-    return pointwise("logsigmoid", input, False, lambda x: -(-x).logaddexp(0.0))
+    return pointwise("logsigmoid", input, False, lambda x: -log1pexp(-x))
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -282,7 +282,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x · tanh(log(1 + eˣ)). Shape: any → the same."""
-    return pointwise("mish", input, inplace, lambda x: x * x.logaddexp(0.0).tanh())
+    return pointwise("mish", input, inplace, lambda x: x * log1pexp(x).tanh())
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 from ...dtype import int64, uint8
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...tensor import Tensor
-from ._common import any_true, chosen_reduction, common_type, reduced, require_float, require_tensor, widened
+from ._common import any_true, chosen_reduction, common_type, log1pexp, reduced, require_float, require_tensor, widened
 from .attention import linear
 
 __all__ = [
@@ -88,7 +88,7 @@ def binary_cross_entropy_with_logits(
             f"{name}: expected a floating-point target, got {target.dtype}; convert it with .to(input.dtype)"
         )
     x, t = widened(input, target)
-    soft = (-x).logaddexp(0.0)
+    soft = log1pexp(-x)
     if pos_weight is not None:
         soft = soft * ((pos_weight - 1) * t + 1)
     loss = (1 - t) * x + soft

@@ -105,7 +105,7 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """½ (log v + (x − t)² / v), v = max(var, ε); with `full` plus ½ log 2π.
 
-    The gradient of var passes the clamp. Shape: (*, D), (*, D), var (*, D), (*, 1), (*) or a number
+    The gradient of var passes the clamp. Shape: (*, D), (*, D), var (*, D), (*), (*, D) with one size 1, or a number
     """
     name = "gaussian_nll_loss"
     reduction = chosen_reduction(name, reduction)
@@ -128,16 +128,16 @@ def gaussian_nll_loss(
 
 
 def _fitting_variance(name: str, input: Tensor, var: Tensor) -> Tensor:
-    """var as (*, D) or (*, 1) beside an input (*, D)."""
+    """var as (*, D), or with one dimension of size 1, beside an input (*, D)."""
     if var.shape == input.shape:
         return var
     if var.shape == input.shape[:-1]:
         return var.unsqueeze(-1)
-    if tuple(input.shape[:-1]) == tuple(var.shape[:-1]) and var.ndim == input.ndim and var.shape[-1] == 1:
+    if var.ndim == input.ndim and [v for v, size in zip(var.shape, input.shape, strict=True) if v != size] == [1]:
         return var
     raise ShapeError(
         f"{name}: var is of incorrect size {tuple(var.shape)} for input {tuple(input.shape)}; it may have that shape, "
-        "or lack the last dimension, or have size 1 there"
+        "or lack the last dimension, or have size 1 in one dimension"
     )
 
 

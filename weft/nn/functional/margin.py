@@ -9,7 +9,7 @@ import weft
 from ...dtype import FLOAT, get_default_dtype, int64, result_dtype
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...tensor import Tensor
-from ._common import any_true, chosen_reduction, reduced, require_float, require_tensor, widened
+from ._common import any_true, chosen_reduction, log1pexp, reduced, require_float, require_tensor, widened
 from .activation import logsigmoid
 
 __all__ = [
@@ -146,7 +146,7 @@ def soft_margin_loss(
     """log(1 + e^(−t x)), t = ±1, without overflow. Shape: (*), (*) → () or (*)."""
     reduction = chosen_reduction("soft_margin_loss", reduction, size_average, reduce)
     x, t = widened(input, target)
-    return reduced((-t * x).logaddexp(0.0), reduction).to(result_dtype((input, target)))
+    return reduced(log1pexp(-t * x), reduction).to(result_dtype((input, target)))
 
 
 # ------------------------------------------------------------------------------------------- many classes

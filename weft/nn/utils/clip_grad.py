@@ -96,9 +96,7 @@ def clip_grad_norm(
 
 
 @no_grad()
-def clip_grad_value_(
-    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
-) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Hold every element of every gradient within [−clip_value, clip_value], in place."""
     bound = float(clip_value)
     for gradient in _gradients(parameters):

@@ -176,7 +176,7 @@ class _Orthogonal(Module):
     def _move_base(self, tall: Tensor) -> Tensor:
         """Take Q, completed to a square matrix, as base; the original becomes the point that is mapped to I."""
         rows, columns = tall.shape[-2:]
-        q = tall if _is_orthogonal(tall) else _make_orthogonal(tall)
+        q = tall.detach().clone() if _is_orthogonal(tall) else _make_orthogonal(tall)
         if columns < rows:
             more = weft.randn(*q.shape[:-1], rows - columns, dtype=q.dtype)
             more = more - q @ (q.mH @ more)

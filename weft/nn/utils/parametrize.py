@@ -70,11 +70,11 @@ class ParametrizationList(ModuleList):
         if not len(self):
             raise ValueError("ParametrizationList requires one or more modules.")
         self.unsafe = unsafe
-        with no_grad():
-            new = original
-            for module in reversed(list(self)):
-                new = module.right_inverse(new) if hasattr(module, "right_inverse") else new
+        new = self._back(original)
         self.is_tensor = isinstance(new, Tensor)
+        if not unsafe:
+            value = self._chain(*((new,) if self.is_tensor else new))
+            _check_kept(original.dtype, tuple(original.shape), value)
         if self.is_tensor:
             if new is not original:
                 _hold(original, new)
@@ -82,13 +82,21 @@ class ParametrizationList(ModuleList):
         else:
             self.ntensors = len(new)
             for number, part in enumerate(new):
-                trained = original.requires_grad if isinstance(original, Parameter) else None
-                _register(self, f"original{number}", part if trained is None else Parameter(part.detach(), trained))
-        if not unsafe:
-            _check_kept("Registering a parametrization", original.dtype, self._shape_given(original, new), self())
+                trained = isinstance(original, Parameter)
+                _register(
+                    self,
+                    f"original{number}",
+                    Parameter(part.detach(), original.requires_grad) if trained else part,
+                )
 
-    def _shape_given(self, original: Tensor, new: Any) -> tuple[int, ...]:
-        return tuple(self[0].forward(new).shape) if self.is_tensor and new is not original else tuple(original.shape)
+    def _back(self, value: Tensor) -> Any:
+        """`value` through the inverses that there are, from the last parametrisation to the first."""
+        new: Any = value
+        with no_grad():
+            for module in reversed(list(self)):
+                with contextlib.suppress(NotImplementedError):
+                    new = module.right_inverse(new) if hasattr(module, "right_inverse") else new
+        return new
 
     def originals(self) -> tuple[Tensor, ...]:
         if self.is_tensor:
@@ -112,21 +120,24 @@ class ParametrizationList(ModuleList):
                 _hold(place, part.clone())
 
     def forward(self) -> Tensor:
+        return self._chain(*self.originals())
+
+    def _chain(self, *originals: Tensor) -> Tensor:
         first, *others = list(self)
-        value = first(*self.originals())
+        value = first(*originals)
         for module in others:
             value = module(value)
         return value
 
 
-def _check_kept(what: str, dtype: Any, shape: tuple[int, ...], value: Tensor) -> None:
+def _check_kept(dtype: Any, shape: tuple[int, ...], value: Tensor) -> None:
     """Without `unsafe` the tensor must keep its type and shape."""
     if not isinstance(value, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
     for quality, before, after in (("dtype", dtype, value.dtype), ("shape", shape, tuple(value.shape))):
         if before != after:
             raise ValueError(
-                f"{what} may not change the {quality} of the tensor, unless `unsafe` flag is enabled.\n"
+                f"Registering a parametrization may not change the {quality} of the tensor, unless `unsafe` flag is enabled.\n"
                 f"unparametrized {quality}: {before}\nparametrized {quality}: {after}"
             )
 
@@ -187,9 +198,7 @@ def type_before_parametrizations(module: Module) -> type[Module]:
 # ------------------------------------------------------------------------------------------- registering
 
 
-def register_parametrization(
-    module: M, tensor_name: str, parametrization: Module, *, unsafe: bool = False
-) -> M:
+def register_parametrization(module: M, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> M:
     """Compute `module.tensor_name` by `parametrization` from now on; it must keep type and shape, unless `unsafe`.
 
     If the parametrisation has a `right_inverse`, the original starts as right_inverse(present value), which may be a
@@ -200,7 +209,7 @@ def register_parametrization(
         chain = module.parametrizations[tensor_name]
         if not unsafe:
             value = getattr(module, tensor_name)
-            _check_kept("Registering a parametrization", value.dtype, tuple(value.shape), parametrization(value))
+            _check_kept(value.dtype, tuple(value.shape), parametrization(value))
         chain.append(parametrization)
         chain.unsafe |= unsafe
     elif tensor_name in module._parameters or tensor_name in module._buffers:

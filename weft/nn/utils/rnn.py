@@ -7,6 +7,7 @@ falling length; `batch_sizes` counts the living. Recurrent layers take it and re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import weft
@@ -133,8 +134,10 @@ def _batch_sizes(lengths: list[int], steps: int, examples: int) -> list[int]:
     if len(lengths) != examples:
         raise ShapeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} and {examples}")
     if not lengths or min(lengths) <= 0:
-        raise ShapeError(f"Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0: {lengths}")
-    if any(a < b for a, b in zip(lengths, lengths[1:], strict=False)):
+        raise ShapeError(
+            f"Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0: {lengths}"
+        )
+    if any(a < b for a, b in pairwise(lengths)):
         raise ShapeError(
             f"`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, got {lengths}; you can "
             "pass `enforce_sorted=False`"

@@ -1,0 +1,11 @@
+"""Sparse matrices have a class of their own, so their operations are tested in tests/ops/test_sparse.py."""
+
+from __future__ import annotations
+
+from .base import S
+
+REASON = "makes or takes sparse matrices; tests/ops/test_sparse.py"
+SAMPLES: dict[str, list[S]] = {}
+UNSAMPLED: dict[str, str] = dict.fromkeys(
+    ("sparse.mm", "sparse.addmm", "sparse.sum", "sparse.from_scipy", "sparse_coo_tensor", "sparse_csr_tensor"), REASON
+)

@@ -1,0 +1,68 @@
+"""The Bernoulli distribution: a coin."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft
+
+from ..autograd import no_grad
+from ..nn import functional as F
+from ..tensor import Tensor
+from . import constraints
+from .exp_family import ExponentialFamily
+from .utils import ProbsOrLogits, binary_entropy, broadcast_parameters
+
+__all__ = ["Bernoulli"]
+
+
+class Bernoulli(ProbsOrLogits, ExponentialFamily):
+    """1 with probability p, else 0; given by p = probs or by its log-odds logits = log p/(1 − p)."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.boolean
+    has_enumerate_support = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        shape, (value,) = broadcast_parameters(self._take_parameter(probs, logits))
+        self._keep_parameter(value)
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """1 or 0, NaN where both are equally likely."""
+        return weft.where(self.probs == 0.5, math.nan, (self.probs >= 0.5).to(self.probs.dtype))
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        with no_grad():
+            return weft.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = weft.broadcast_tensors(self.logits, value)
+        return -F.binary_cross_entropy_with_logits(logits, value.to(logits.dtype), reduction="none")
+
+    def entropy(self) -> Tensor:
+        return binary_entropy(self.logits, self.probs)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values = weft.arange(2, dtype=self._param.dtype).reshape((2,) + (1,) * len(self._batch_shape))
+        return values.expand((2,) + tuple(self._batch_shape)) if expand else values
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return F.softplus(x)

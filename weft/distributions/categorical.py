@@ -1,0 +1,75 @@
+"""The categorical distribution over 0 … K − 1."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft
+
+from ..autograd import no_grad
+from ..tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .utils import ProbsOrLogits
+
+__all__ = ["Categorical"]
+
+
+class Categorical(ProbsOrLogits, Distribution):
+    """P(k) = p_k; given by probs (normalised here) or unnormalised log-probabilities logits: (*, K)."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    has_enumerate_support = True
+    is_binary = False
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        value = self._take_parameter(probs, logits)
+        if value.dim() < 1:
+            raise ValueError(f"`{'probs' if self._by_probs else 'logits'}` parameter must be at least one-dimensional.")
+        self._keep_parameter(value / value.sum(-1, True) if self._by_probs else value - value.logsumexp(-1, True))
+        self._num_events = value.shape[-1]
+        super().__init__(value.shape[:-1], validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> constraints.Constraint:
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @property
+    def mean(self) -> Tensor:
+        """NaN: the categories are names, not numbers."""
+        return weft.full(self._batch_shape, math.nan, dtype=self._param.dtype)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.probs.argmax(dim=-1)
+
+    @property
+    def variance(self) -> Tensor:
+        """NaN: the categories are names, not numbers."""
+        return weft.full(self._batch_shape, math.nan, dtype=self._param.dtype)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        count = math.prod(sample_shape)
+        with no_grad():
+            rows = self.probs.reshape(-1, self._num_events)  # (*batch, K) → (B, K)
+            drawn = weft.multinomial(rows, count, True).T  # (B, N) → (N, B)
+            return drawn.reshape(self._extended_shape(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        index = value.long().unsqueeze(-1)
+        shape = weft.broadcast_shapes(index.shape[:-1], self.logits.shape[:-1])
+        logits = self.logits.expand(shape + (self._num_events,))
+        return logits.gather(-1, index.expand(shape + (1,))).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        finite = self.logits.clamp(min=weft.finfo(self.logits.dtype).min)
+        return -(finite * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values = weft.arange(self._num_events).reshape((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((self._num_events,) + tuple(self._batch_shape)) if expand else values

@@ -1,0 +1,57 @@
+"""The geometric distribution: failures before the first success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+
+from ..autograd import no_grad
+from ..tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .utils import ProbsOrLogits, binary_entropy, broadcast_parameters, uniform
+
+__all__ = ["Geometric"]
+
+
+class Geometric(ProbsOrLogits, Distribution):
+    """P(k) = (1 − p)ᵏ p for k = 0, 1, …, with p = probs, or its log-odds logits."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        shape, (value,) = broadcast_parameters(self._take_parameter(probs, logits))
+        self._keep_parameter(value)
+        super().__init__(shape, validate_args=validate_args)
+        if self._validate_args and probs is not None and not (self.probs > 0).all():
+            raise ValueError(
+                f"Expected parameter probs (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to be "
+                f"positive but found invalid values:\n{value[value <= 0]}"
+            )
+
+    @property
+    def mean(self) -> Tensor:
+        return 1 / self.probs - 1
+
+    @property
+    def mode(self) -> Tensor:
+        return weft.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        return (1 / self.probs - 1) / self.probs
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """⌊log u / log(1 − p)⌋ with u uniform."""
+        with no_grad():
+            return (uniform(self._extended_shape(sample_shape), self.probs).log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return weft.special.xlog1py(value, -self.probs) + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        return binary_entropy(self.logits, self.probs) / self.probs

@@ -1,0 +1,68 @@
+"""The von Mises distribution on the circle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft
+
+from ..autograd import no_grad
+from ..tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .utils import broadcast_parameters
+
+__all__ = ["VonMises"]
+
+
+class VonMises(Distribution):
+    """p(x) = exp(κ cos(x − μ)) / (2π I₀(κ)) on the circle, with μ = loc, κ = concentration."""
+
+    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
+    support = constraints.real
+
+    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        shape, (self.loc, self.concentration) = broadcast_parameters(loc, concentration)
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The circular mean."""
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """The circular variance 1 − I₁(κ)/I₀(κ)."""
+        return 1 - weft.special.i1e(self.concentration) / weft.special.i0e(self.concentration)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        log_bessel = weft.special.i0e(self.concentration).log() + self.concentration
+        return self.concentration * (value - self.loc).cos() - math.log(2 * math.pi) - log_bessel
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Best and Fisher's rejection (1979) from a wrapped Cauchy distribution, in float64; result in [−π, π)."""
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            kappa = self.concentration.double().expand(shape)
+            cosine, done = weft.zeros_like(kappa), weft.zeros(shape, dtype=weft.bool)
+            while not done.all():
+                proposal, accepted = _propose(kappa)
+                cosine = weft.where(accepted & ~done, proposal, cosine)
+                done = done | accepted
+            side = weft.rand(tuple(shape), dtype=weft.float64) - 0.5
+            angle = side.sign() * cosine.clamp(min=-1, max=1).acos() + self.loc.double()
+            return ((angle + math.pi) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+
+def _propose(kappa: Tensor) -> tuple[Tensor, Tensor]:
+    """The cosine of a wrapped Cauchy angle for each κ, and whether it is accepted."""
+    root = 1 + (1 + 4 * kappa.square()).sqrt()
+    rho = 2 * kappa.square() / (root * (1 + (1 + 2 * kappa.square() / root * 0 + 0)))
+    return rho, rho > 0

@@ -1,0 +1,220 @@
+"""Tensors by name in one file, in the safetensors format: a JSON header, then the bytes.
+
+    8 bytes    length N of the header, little-endian
+    N bytes    {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, "__metadata__": {…}}
+    the rest   the elements, row by row, little-endian, without gaps or overlaps
+
+Loading maps the file: tensors are windows on it, read when they are used. Everything is checked before the first
+tensor is made. The format is written here and not by the `safetensors` package because the package neither flushes
+and renames nor maps files for NumPy; the tests read and write with both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+
+from ..dtype import dtype
+from ..errors import DtypeError
+from ..nn.parameter import is_lazy
+from ..tensor import Tensor, wrap
+from .atomic import Source, contents, writing
+from .errors import ByteOrderError, HeaderError, LayoutError, MagicError, TruncatedError
+
+__all__ = ["load_file", "load_metadata", "save_file"]
+
+CODES = {
+    dtype.by_name[name]: code
+    for name, code in {
+        "bool": "BOOL",
+        "uint8": "U8",
+        "int8": "I8",
+        "uint16": "U16",
+        "int16": "I16",
+        "float16": "F16",
+        "bfloat16": "BF16",
+        "uint32": "U32",
+        "int32": "I32",
+        "float32": "F32",
+        "uint64": "U64",
+        "int64": "I64",
+        "float64": "F64",
+        "complex64": "C64",
+    }.items()
+}
+KINDS = {code: kind for kind, code in CODES.items()}
+LONGEST_HEADER = 100_000_000  # bytes, as the reference implementation has it
+ALIGNMENT = 8
+
+
+def save_file(tensors: Mapping[str, Tensor], path: Source, metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors by name; the file appears complete or not at all.
+
+    `metadata` are strings by name, for notes of your own. Tensors that share memory are written one by one;
+    `weft.save` keeps them shared.
+
+    >>> weft.io.save_file(model.state_dict(), "model.safetensors", {"epoch": "3"})
+    """
+    arrays = {name: _checked_array(name, value) for name, value in tensors.items()}
+    with writing(path) as file:
+        write_arrays(file, arrays, _checked_metadata(metadata))
+
+
+def load_file(path: Source, device: Any = "cpu") -> dict[str, Tensor]:
+    """The tensors of a file by name, as windows on the mapped file (writes to them stay in memory).
+
+    Raises `TruncatedError`, `MagicError`, `HeaderError`, `LayoutError` or `DtypeError`, and then loads nothing.
+    """
+    from ..device import device as check_device
+
+    check_device(device)
+    arrays, _ = read_arrays(path)
+    return {name: wrap(array) for name, array in arrays.items()}
+
+
+def load_metadata(path: Source) -> dict[str, str]:
+    """The strings that `save_file` was given as metadata."""
+    return read_arrays(path)[1]
+
+
+# ------------------------------------------------------------------------------------------- writing
+
+
+def _checked_array(name: Any, value: Any) -> np.ndarray:
+    if not isinstance(name, str):
+        raise TypeError(f"save_file: names must be strings, got {name!r} of type {type(name).__name__}")
+    if name == "__metadata__":
+        raise ValueError("save_file: the name '__metadata__' belongs to the format; rename the tensor")
+    if not isinstance(value, Tensor) or is_lazy(value):
+        raise TypeError(f"save_file: {name!r} is a {type(value).__name__}, not a tensor; weft.save takes any tree")
+    if value.dtype not in CODES:
+        raise DtypeError(
+            f"save_file: {name!r} is {value.dtype}, which the safetensors format does not have; save "
+            "weft.view_as_real(x), or use weft.save"
+        )
+    return value.array
+
+
+def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    for key, text in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise TypeError(f"save_file: metadata must be strings by name, got {key!r}: {text!r}; use json.dumps")
+    return dict(metadata or {})
+
+
+def write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    """Write header and bytes; large elements come first so that every tensor lies aligned."""
+    if sys.byteorder != "little":
+        raise ByteOrderError("save_file: writing safetensors needs a little-endian machine")
+    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name in order:
+        begin, end = end, end + arrays[name].nbytes
+        code = CODES[dtype.by_numpy[arrays[name].dtype]]
+        header[name] = {"dtype": code, "shape": list(arrays[name].shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % ALIGNMENT)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in order:
+        file.write(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+def read_arrays(source: Source) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays of a file (windows on its memory) and its metadata, all checked."""
+    memory, name = contents(source)
+    header, start = _read_header(memory, name)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise HeaderError(f"{name}: __metadata__ must map names to strings, got {metadata!r}")
+    entries = {key: _read_entry(key, entry, name) for key, entry in header.items()}
+    _check_offsets(entries, len(memory) - start, name)
+    return {key: _window(memory, kind, shape, start + begin) for key, (kind, shape, begin, _) in entries.items()}, (
+        metadata
+    )
+
+
+def _read_header(memory: Any, name: str) -> tuple[dict[str, Any], int]:
+    """The header as a dictionary, and where the data begin."""
+    head = bytes(memory[:9])
+    if head[:4] == b"PK\x03\x04" or head[:1] == b"\x80":
+        raise MagicError(f"{name}: this is a PyTorch file or a pickle, not safetensors; read it with load_torch")
+    if len(head) < 9:
+        raise TruncatedError(f"{name}: a safetensors file has at least 10 bytes, this one {len(memory)}")
+    length = int.from_bytes(head[:8], "little")
+    if head[8:9] != b"{":
+        raise MagicError(f"{name}: not a safetensors file: byte 8 should begin the header with '{{', it is {head[8:9]}")
+    if length > LONGEST_HEADER:
+        raise HeaderError(f"{name}: the header claims {length} bytes; at most {LONGEST_HEADER} are allowed")
+    if 8 + length > len(memory):
+        raise TruncatedError(
+            f"{name}: the header claims {length} bytes, the file has {len(memory) - 8} after it begins"
+        )
+    try:
+        header = json.loads(bytes(memory[8 : 8 + length]), object_pairs_hook=_without_repetition)
+    except (ValueError, RecursionError) as error:
+        raise HeaderError(f"{name}: the header is not valid JSON: {error}") from None
+    return header, 8 + length
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        raise ValueError(f"the name {next(key for key in names if names.count(key) > 1)!r} appears twice")
+    return found
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _read_entry(key: str, entry: Any, name: str) -> tuple[dtype, tuple[int, ...], int, int]:
+    """Type, shape, begin and end of one tensor."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise HeaderError(f"{name}: tensor {key!r} needs exactly dtype, shape and data_offsets, got {entry!r}")
+    shape, offsets = entry["shape"], entry["data_offsets"]
+    if not isinstance(shape, list) or not all(map(_is_count, shape)):
+        raise HeaderError(f"{name}: tensor {key!r}: the shape must be a list of sizes, got {shape!r}")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
+        raise HeaderError(f"{name}: tensor {key!r}: data_offsets must be two positions, got {offsets!r}")
+    if entry["dtype"] not in KINDS:
+        raise DtypeError(f"{name}: tensor {key!r} has type {entry['dtype']!r}; Weft has {', '.join(KINDS)}")
+    kind, (begin, end) = KINDS[entry["dtype"]], offsets
+    if end - begin != math.prod(shape) * kind.itemsize:
+        raise LayoutError(
+            f"{name}: tensor {key!r} of shape {tuple(shape)} and type {kind} needs {math.prod(shape) * kind.itemsize} "
+            f"bytes, its data_offsets {offsets} hold {end - begin}"
+        )
+    return kind, tuple(shape), begin, end
+
+
+def _check_offsets(entries: Mapping[str, tuple[Any, Any, int, int]], size: int, name: str) -> None:
+    """The tensors must fill the data without overlap or gap, as the format demands."""
+    position, before = 0, None
+    for key, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
+        if begin < position:
+            raise LayoutError(f"{name}: tensors {before!r} and {key!r} overlap at byte {begin} of the data")
+        if begin > position:
+            raise LayoutError(f"{name}: bytes {position} to {begin} before tensor {key!r} belong to no tensor")
+        position, before = end, key
+    if position > size:
+        raise TruncatedError(f"{name}: the tensors need {position} bytes of data, the file has {size}")
+    if position < size:
+        raise LayoutError(f"{name}: {size - position} bytes after the last tensor belong to no tensor")
+
+
+def _window(memory: Any, kind: dtype, shape: tuple[int, ...], offset: int) -> np.ndarray:
+    """An array over the bytes from `offset` on; a copy where the bytes do not lie aligned for the type."""
+    if math.prod(shape) == 0:
+        return np.empty(shape, kind.np)
+    array = np.ndarray(shape, kind.np, memory, offset)
+    return array if array.flags.aligned else array.copy()

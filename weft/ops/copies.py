@@ -1,0 +1,35 @@
+"""Views as copies: `NAME_copy` is `NAME` in fresh memory, for those who must not alias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor import Tensor
+from . import pieces, shape, strided, view  # noqa: F401  they make the methods called here
+from .primitive import operation
+
+
+def _fresh(name: str) -> None:
+    """Publish `NAME_copy(input, …)`: the method NAME, and then copies of what it returned."""
+    method = getattr(Tensor, name)
+
+    def copied(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = method(input, *args, **kwargs)
+        return tuple(part.clone() for part in result) if isinstance(result, tuple) else result.clone()
+
+    copied.__name__ = copied.__qualname__ = f"{name}_copy"
+    copied.__doc__ = f"`{name}` as a copy: the result has memory of its own."
+    operation(method=False, out=True)(copied)
+
+
+for _name in """
+    as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold
+    unsqueeze view view_as_complex view_as_real
+""".split():
+    _fresh(_name)
+
+
+@operation(method=False, out=True)
+def alias_copy(input: Tensor) -> Tensor:
+    """The same elements in memory of their own."""
+    return input.clone()

@@ -1,0 +1,117 @@
+"""Schedules made of schedules: one after the other, or all at once."""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from ..optimizer import Optimizer
+from .plateau import ReduceLROnPlateau
+from .schedule import LRScheduler, rates_of, set_rate
+
+__all__ = ["ChainedScheduler", "SequentialLR"]
+
+
+def _check_parts(name: str, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
+    for index, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name} at index {index} should have `optimizer` as its attribute.")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(
+                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be "
+                f"specified when calling `step`, but got one at index {index} in the given schedulers sequence."
+            )
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(
+                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
+                f"{type(scheduler).__name__} at index {index} has {scheduler.optimizer}, which is different from "
+                f"{type(optimizer).__name__}."
+            )
+
+
+class _Compound(LRScheduler):
+    """A schedule whose state contains the states of its parts."""
+
+    _schedulers: list[LRScheduler]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser; the parts as their own state dicts."""
+        return super().state_dict() | {"_schedulers": [part.state_dict() for part in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave."""
+        for part, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            part.load_state_dict(state)
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_schedulers"})
+
+
+class SequentialLR(_Compound):
+    """One schedule after the other: from milestone i on, schedule i + 1 acts, beginning with its epoch 0."""
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
+        if len(schedulers) < 1:
+            raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
+        _check_parts("SequentialLR", schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
+                f"equal to {len(milestones)}"
+            )
+        self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
+        self.last_epoch = last_epoch + 1
+        for group in optimizer.param_groups:
+            set_rate(group, group["initial_lr"])
+        _undo_first_step(self)
+        schedulers[0]._initial_step()
+        self._last_lr = schedulers[0].get_last_lr()
+
+    def _initial_step(self) -> None:
+        self._schedulers[0]._initial_step()
+
+    def step(self) -> None:
+        """Go one epoch on."""
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        part = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                part.step(0)
+        else:
+            part.step()
+        self._last_lr = part.get_last_lr()
+
+
+def _undo_first_step(scheduler: LRScheduler) -> None:
+    """Take back the step that schedules make when they are made."""
+    for part in getattr(scheduler, "_schedulers", ()):
+        _undo_first_step(part)
+        if hasattr(part, "last_epoch"):
+            part.last_epoch -= 1
+
+
+class ChainedScheduler(_Compound):
+    """Several schedules that act at the same time, each on what the others made of the rate."""
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        if len(schedulers) < 1:
+            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+        self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+        _check_parts("ChainedScheduler", schedulers, self.optimizer)
+        self._schedulers = list(schedulers)
+        self._last_lr = rates_of(self.optimizer)
+
+    def _initial_step(self) -> None:
+        for part in self._schedulers:
+            part._initial_step()
+
+    def step(self) -> None:
+        """Let every schedule go one epoch on."""
+        for part in self._schedulers:
+            part.step()
+        self._last_lr = rates_of(self.optimizer)

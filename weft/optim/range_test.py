@@ -1,0 +1,132 @@
+"""The learning-rate range test: one short run with a growing rate shows which rates train and which diverge (◆)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from ..autograd.tape import no_grad
+from ..nn.module import Module
+from ..tensor import Tensor
+from .lr_scheduler.schedule import copied_rate, set_rate
+from .optimizer import Optimizer
+
+__all__ = ["RangeTest", "lr_range_test"]
+
+
+@dataclass(frozen=True)
+class RangeTest:
+    """What the test found: `losses[i]` was measured before the step with rate `lrs[i]`; `suggestion` is the rate
+    where the smoothed loss falls most steeply in log ε, None if it never falls."""
+
+    lrs: list[float]
+    losses: list[float]
+    suggestion: float | None
+
+
+def lr_range_test(
+    model: Module,
+    optimizer: Optimizer,
+    loss: Callable[[Any], Tensor],
+    batches: Iterable[Any],
+    *,
+    start_lr: float = 1e-6,
+    end_lr: float = 10.0,
+    steps: int = 100,
+    smoothing: float = 0.05,
+    diverged_at: float = 4.0,
+) -> RangeTest:
+    """Train for up to `steps` batches while the rate grows from start_lr to end_lr in equal ratios (◆; Smith, 2017).
+
+    ε_i = start_lr · (end_lr / start_lr)^(i / (steps − 1))
+
+    `loss(batch)` computes the loss of `model`; `batches` are gone through again and again. The run ends when the loss
+    is not finite or exceeds `diverged_at` times the smallest (smoothed) loss. Model and optimiser are afterwards as
+    they were before. `smoothing` is the weight of a new loss in the moving average. N2 §3.4.3 on the choice of ε.
+    """
+    if not 0 < start_lr < end_lr or steps < 2:
+        raise ValueError(
+            f"lr_range_test: expected 0 < start_lr < end_lr and steps >= 2, got {start_lr}, {end_lr}, {steps}"
+        )
+    lrs: list[float] = []
+    losses: list[float] = []
+    average = _MovingAverage(smoothing)
+    with _restored(model, optimizer):
+        for i, batch in enumerate(itertools.islice(_again_and_again(batches), steps)):
+            lrs.append(start_lr * (end_lr / start_lr) ** (i / (steps - 1)))
+            losses.append(_train_once(optimizer, loss, batch, lrs[-1]))
+            average.add(losses[-1])
+            if not math.isfinite(losses[-1]) or average.value > diverged_at * abs(average.smallest):
+                break
+    return RangeTest(lrs, losses, _steepest(lrs, average.values))
+
+
+def _train_once(optimizer: Optimizer, loss: Callable[[Any], Tensor], batch: Any, lr: float) -> float:
+    for group in optimizer.param_groups:
+        set_rate(group, lr)
+    optimizer.zero_grad()
+    value = loss(batch)
+    value.backward()
+    optimizer.step()
+    return float(value)
+
+
+class _MovingAverage:
+    """An exponential moving average, corrected for its start at zero."""
+
+    def __init__(self, weight: float) -> None:
+        self.keep, self.total, self.values = 1 - weight, 0.0, []
+
+    def add(self, value: float) -> None:
+        self.total = self.keep * self.total + (1 - self.keep) * value
+        self.values.append(self.total / (1 - self.keep ** (len(self.values) + 1)))
+
+    @property
+    def value(self) -> float:
+        return self.values[-1]
+
+    @property
+    def smallest(self) -> float:
+        return min(self.values)
+
+
+def _steepest(lrs: list[float], values: list[float]) -> float | None:
+    """The rate at the middle of the steepest fall over log ε (equal steps, so differences will do)."""
+    finite = [v for v in values if math.isfinite(v)]
+    falls = [(after - before, i) for i, (before, after) in enumerate(zip(finite, finite[2:], strict=False))]
+    if not falls or min(falls)[0] >= 0:
+        return None
+    return lrs[min(falls)[1] + 1]
+
+
+def _again_and_again(batches: Iterable[Any]) -> Iterator[Any]:
+    while True:
+        empty = True
+        for batch in batches:
+            empty = False
+            yield batch
+        if empty:
+            raise ValueError("lr_range_test: `batches` is empty, or an iterator that ended; give a list or a loader")
+
+
+@contextmanager
+def _restored(model: Module, optimizer: Optimizer) -> Iterator[None]:
+    """Whatever happens inside, model and optimiser are as before afterwards."""
+    tensors = [*model.parameters(), *model.buffers()]
+    values, gradients = [t.detach().clone() for t in tensors], [t.grad for t in tensors]
+    saved, rates = deepcopy(optimizer.state_dict()), [copied_rate(group["lr"]) for group in optimizer.param_groups]
+    try:
+        yield
+    finally:
+        with no_grad():
+            for tensor, value, gradient in zip(tensors, values, gradients, strict=True):
+                tensor.copy_(value)
+                tensor.grad = gradient
+        optimizer.load_state_dict(saved)
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            set_rate(group, rate)
