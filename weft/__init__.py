@@ -6,7 +6,7 @@ import sys as _sys
 import types as _types
 from math import e, inf, nan, pi  # noqa: F401
 
-from . import autograd, errors, func, nn, ops, optim, utils  # noqa: F401
+from . import autograd, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .autograd.tape import is_grad_enabled, is_inference_mode_enabled  # noqa: F401
@@ -21,6 +21,7 @@ from .dtype import (  # noqa: F401
     set_default_dtype,
 )
 from .func import vmap  # noqa: F401
+from .io import load, save  # noqa: F401
 from .ops.primitive import OPERATIONS as _OPERATIONS
 from .ops.sample import Generator, default_generator  # noqa: F401
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
@@ -69,5 +70,3 @@ def _space(name: str) -> _types.ModuleType:
 
 
 _publish()
-
-from . import array_api  # noqa: E402, F401  (it is written over the published functions)

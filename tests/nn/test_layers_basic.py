@@ -366,6 +366,62 @@ def test_padding_row_starts_at_zero_and_stays() -> None:
     assert table.weight.grad.sum(1).tolist() == [3.0, 0.0, 0.0, 0.0]
 
 
+def table_with_gradient(lib, kind: str, options: dict, calls: list) -> torch.Tensor | weft.Tensor:
+    """The weight of a sparse table after the gradients of y² for these calls have come in."""
+    table = getattr(lib.nn, kind)(6, 3, sparse=True, **options)
+    table.load_state_dict({"weight": lib.arange(18.0).reshape(6, 3) / 9})
+    for numbers in calls:
+        table(*(lib.tensor(n) for n in numbers)).square().sum().backward()
+    return table.weight
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "calls"),
+    [
+        ("Embedding", {}, [([[0, 2, 2], [5, 0, 1]],)]),
+        ("Embedding", {"padding_idx": 2}, [([[0, 2, 2], [5, 0, 1]],)]),
+        ("Embedding", {}, [([0, 4],), ([4, 1],)]),  # gradients add up
+        ("Embedding", {"max_norm": 1.0}, [([3, 3, 5],)]),
+        ("EmbeddingBag", {}, [([0, 2, 2, 5], [0, 2])]),
+        ("EmbeddingBag", {"mode": "sum", "padding_idx": 2}, [([[0, 2], [1, 5]],)]),
+    ],
+)
+def test_sparse_gradients_equal_torch(kind: str, options: dict, calls: list) -> None:
+    theirs, ours = (table_with_gradient(lib, kind, options, calls) for lib in (torch, weft))
+    assert ours.grad.is_sparse and ours.grad.shape == theirs.grad.shape
+    want, got = theirs.grad.coalesce(), ours.grad.coalesce()
+    assert got.indices().tolist() == want.indices().tolist()
+    np.testing.assert_allclose(got.values().numpy(), want.values().numpy(), rtol=1e-6)
+    np.testing.assert_allclose(ours.grad.to_dense().numpy(), theirs.grad.to_dense().numpy(), rtol=1e-6)
+
+
+def test_sparse_and_dense_gradients_mix() -> None:
+    """A table that is looked up and also used as a matrix (tied weights) has a dense gradient."""
+    for lib in (torch, weft):
+        table = lib.nn.Embedding(4, 2, sparse=True)
+        table.load_state_dict({"weight": lib.ones(4, 2)})
+        table(lib.tensor([1])).sum().backward()
+        (table(lib.tensor([1])).sum() + table.weight.sum()).backward()
+        table(lib.tensor([3])).sum().backward()
+        assert not table.weight.grad.is_sparse
+        assert table.weight.grad[:, 0].tolist() == [1.0, 3.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["SGD", "SparseAdam", "Adagrad"])
+def test_optimisers_take_sparse_gradients(name: str) -> None:
+    after = []
+    for lib in (torch, weft):
+        table = lib.nn.Embedding(6, 3, sparse=True)
+        table.load_state_dict({"weight": lib.arange(18.0).reshape(6, 3) / 9})
+        optimizer = getattr(lib.optim, name)(table.parameters(), lr=0.1)
+        for step in range(5):
+            optimizer.zero_grad()
+            table(lib.tensor([0, 3, 3, step])).square().sum().backward()
+            optimizer.step()
+        after.append(to_numpy(table.weight))
+    np.testing.assert_allclose(after[1], after[0], rtol=1e-5)
+
+
 # ------------------------------------------------------------------------------------------- initial values
 
 BOUNDS = [  # layer, bound of the uniform distribution of weight and bias

@@ -13,6 +13,11 @@ from weft import nn
 RANDOM = np.random.default_rng(0)
 
 
+@pytest.fixture(autouse=True)
+def _same_numbers_for_every_test() -> None:
+    RANDOM.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
 # -------------------------------------------------------------------------------------- vectors to be added
 
 

@@ -48,7 +48,8 @@ def calls_of(row: Operation) -> list[S]:
         if row.primitive.arity == 1:
             return [S(one), S(T((2, 3, 1), low, high))]
         if row.primitive.arity == 2:
-            return [S(one, one), S(T((3, 1), low, high), T((4,), low, high)), S(one, T((), low, high)), S(one, 2)]
+            number = [S(one, 2)] if row.primitive.numbers != "none" else []
+            return [S(one, one), S(T((3, 1), low, high), T((4,), low, high)), S(one, T((), low, high)), *number]
     return []
 
 

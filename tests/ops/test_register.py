@@ -6,9 +6,10 @@ import ast
 import pathlib
 
 import pytest
+import torch
 
 import weft
-from weft.ops.primitive import OPERATIONS, PRIMITIVES
+from weft.ops.primitive import OPERATIONS, PRIMITIVES, Elementwise
 
 ROOT = pathlib.Path(weft.__file__).parent
 NAMES = [
@@ -58,7 +59,7 @@ def _called(path: pathlib.Path) -> set[str]:
 # Words of Python (built-ins, methods of its containers and strings), of the tensor and of the tape (`mode`, `clone` of a
 # switch) that are not operations here.
 HARMLESS = {"max", "min", "abs", "all", "any", "sum", "range", "type", "round", "index", "add", "split", "sort", "copy"}
-HARMLESS |= {"is_complex", "is_floating_point", "numel", "is_tensor", "mode", "clone"}
+HARMLESS |= {"is_complex", "is_floating_point", "numel", "is_tensor", "mode", "clone", "gradient"}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "autograd").glob("*.py")), ids=lambda p: p.name)
@@ -88,3 +89,28 @@ def test_every_public_operation_is_in_the_documentation():
 
 def test_every_public_operation_has_a_summary():
     assert not [name for name, row in OPERATIONS.items() if not row.summary]
+
+
+BINARY = [n for n, row in OPERATIONS.items() if isinstance(row.primitive, Elementwise) and row.primitive.arity == 2]
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_numbers_are_taken_where_pytorch_takes_them(name):
+    """A Python number instead of either tensor, or of both, is refused just where PyTorch refuses it."""
+
+    def refuses(library, arguments):
+        target = library
+        for part in name.split("."):
+            target = getattr(target, part)
+        for kind in (library.float32, library.int64):
+            try:
+                target(*(library.ones(3, dtype=kind) if a is None else a for a in arguments))
+            except RuntimeError:  # the element type
+                continue
+            except TypeError:
+                return True
+            return False
+        return None
+
+    for arguments in ((None, 2), (2, None), (2, 3)):
+        assert refuses(weft, arguments) == refuses(torch, arguments), arguments

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ import weft
 from weft.autograd import gradcheck, gradgradcheck
 from weft.sparse import SparseTensor
 
-warnings.filterwarnings("ignore", message="Sparse ", category=UserWarning)
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # PyTorch's notes about its own
 LAYOUTS = ["coo", "csr"]
 
 

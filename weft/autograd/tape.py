@@ -531,7 +531,7 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     if g.dtype is not leaf.dtype:
         g = g.to(leaf.dtype)
     if leaf._grad is not None:
-        if create_graph:
+        if create_graph or g.is_sparse:
             leaf._grad = leaf._grad + g
         else:
             leaf._grad += g

@@ -7,6 +7,7 @@ Assigning a Parameter, a Buffer or a Module as an attribute registers it; `state
 from __future__ import annotations
 
 import copy
+import functools
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -35,12 +36,28 @@ class LoadReport(namedtuple("LoadReport", ["missing_keys", "unexpected_keys"])):
     __str__ = __repr__
 
 
+class _Summary:
+    """`module.summary(*inputs)`: the table of its layers, see `weft.inspect.summary`.
+
+    PyTorch has no such method, so a part of a ported program may bear this name: the part comes first.
+    """
+
+    def __get__(self, module: Any, owner: type) -> Any:
+        from ..inspect import summary
+
+        if module is None:
+            return summary
+        own = (module.__dict__[table]["summary"] for table in TABLES if "summary" in module.__dict__[table])
+        return next(own, functools.partial(summary, module))
+
+
 class Module:
     """The base of all layers and models: override `__init__` (make parts) and `forward` (use them)."""
 
     training: bool
     call_super_init = False
     _version = 1
+    summary = _Summary()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         for table in TABLES:
@@ -171,7 +188,7 @@ class Module:
             raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in table:
+        if hasattr(self, name) and name not in table and name != "summary":
             raise KeyError(f"attribute {name!r} already exists")
 
     def get_submodule(self, target: str) -> Module:
@@ -376,9 +393,13 @@ class Module:
         raise NotImplementedError("override get_extra_state and set_extra_state together")
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadReport:
-        """Copy values from a state dict; with `strict` every key must match, and every shape always must."""
+        """Copy values from a state dict; with `strict` every key must match, and every shape always must.
+
+        If anything does not fit, the error lists all of it and the module is as it was before.
+        """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        before = _remembered(self)
         missing: list[str] = []
         errors: list[str] = []
         state = OrderedDict(state_dict)
@@ -404,6 +425,7 @@ class Module:
         if strict and missing:
             errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ".")
         if errors:
+            _put_back(before)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
         return report
 
@@ -536,6 +558,19 @@ class Module:
             return f"{self._get_name()}({extra})"
         body = "\n  ".join(line for part in [*own, *parts] for line in part.split("\n"))
         return f"{self._get_name()}(\n  {body}\n)"
+
+
+def _remembered(module: Module) -> list[tuple[Any, ...]]:
+    """The values of all parameters and buffers, with what is needed to restore them."""
+    tables = [table for part in module.modules() for table in (part._parameters, part._buffers)]
+    return [(t, name, v, type(v), v.array, v.array.copy()) for t in tables for name, v in t.items() if v is not None]
+
+
+def _put_back(before: list[tuple[Any, ...]]) -> None:
+    for table, name, value, cls, array, content in before:
+        if array.flags.writeable:
+            array[...] = content
+        value.__class__, value.array, table[name] = cls, array, value
 
 
 def _replace(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:

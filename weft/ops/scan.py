@@ -359,7 +359,7 @@ def _distances(places: Tensor, x: Tensor, d: int) -> Tensor:
             f"{tuple(places.shape)}"
         )
     before, after = _steps(places, 0)
-    return (after - before).reshape(-1, *(1,) * (x.ndim - d - 1))
+    return (after - before).reshape(*(1,) * d, -1, *(1,) * (x.ndim - d - 1))
 
 
 def _end_slope(end: Tensor, second: Tensor, third: Tensor, near: Any, far: Any) -> Tensor:

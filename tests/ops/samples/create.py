@@ -10,7 +10,30 @@ X = T((3, 4))
 SIZES = [S(2, 3), S((2, 3)), S(()), S(0, 2), S([3]), S(2, dtype=weft.int64), S(size=(2, 1), dtype=weft.bool)]
 LIKE = [S(X), S(X, dtype=weft.float64), S(X, dtype=weft.int32)]
 
+WINDOWS = [S(5), S(6, sym=False), S(1), S(0), S(4, dtype=weft.float64), S(-1), S(3, dtype=weft.int64)]
+OLDER = [
+    S(5),
+    S(6, False),
+    S(1),
+    S(0),
+    S(4, dtype=weft.float64),
+    S(4, dtype=weft.float16),
+    S(-1),
+    S(3, dtype=weft.int64),
+]
+
 SAMPLES: dict[str, list[S]] = {
+    **dict.fromkeys(
+        (f"signal.windows.{name}" for name in "bartlett blackman cosine hamming hann nuttall".split()), WINDOWS
+    ),
+    "signal.windows.exponential": [*WINDOWS, S(5, tau=2.5), S(5, center=1, sym=False), S(5, center=1), S(5, tau=0)],
+    "signal.windows.gaussian": [*WINDOWS, S(5, std=0.4), S(5, std=0)],
+    "signal.windows.general_cosine": [S(5, a=[0.5, 0.3, 0.2]), S(4, a=(1.0,), sym=False), S(1, a=[2.0]), S(5, a=[])],
+    "signal.windows.general_hamming": [*WINDOWS, S(5, alpha=0.3)],
+    "signal.windows.kaiser": [*WINDOWS, S(5, beta=3.0), S(5, beta=-1.0)],
+    **dict.fromkeys(("bartlett_window", "blackman_window", "hann_window"), OLDER),
+    "hamming_window": [*OLDER, S(5, True, 0.5), S(5, False, 0.5, 0.4)],
+    "kaiser_window": [*OLDER, S(5, True, 3.0), S(5, False, beta=2.0)],
     "zeros": SIZES,
     "ones": [*SIZES, S(2, dtype=weft.complex64)],
     "full": [

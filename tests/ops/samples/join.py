@@ -33,6 +33,7 @@ SAMPLES: dict[str, list[S]] = {
     "triu": [S(M), S(C, 1), S(M, diagonal=-1)],
     "tril_indices": [S(3, 4), S(3, 4, 1), S(4, 2, -1)],
     "triu_indices": [S(3, 4), S(3, 4, 1), S(4, 2, -1)],
+    "unravel_index": [S(T((2, 3), -9, 24, "index"), (2, 3, 4)), S(T((), 0, 5, "index"), 5), S(V, (3,))],
     "vander": [S(V), S(V, 4), S(V, N=2, increasing=True), S(V, 0)],
     "constant_pad_nd": [S(M, (1, 2)), S(M, (1, 0, 0, 2), 3), S(C, (-1, 1, 0, 1), 0.0), S(V, (2, -1))],
 }

@@ -11,7 +11,19 @@ APART = T((3, 4), -3.0, 3.0, distinct=True)
 _ALONG = [S(X, 1), S(X, dim=0), S(T((2, 3, 2)), -2)]
 _AREAS = [S(X), S(X, dim=0), S(X, dx=0.5), S(X, T((4,), -1.0, 1.0)), S(X, X, dim=0)]
 
+_PLACES = T((4,), 1.0, 5.0, distinct=True)
+
 SAMPLES: dict[str, list[S]] = {
+    "gradient": [
+        S(X),
+        S(X, dim=1, edge_order=2),
+        S(X, spacing=0.5, dim=(0, -1)),
+        S(X, spacing=[2.0, 3], edge_order=2),
+        S(X, spacing=(_PLACES,), dim=1),
+        S(T((2, 4)), spacing=[_PLACES], dim=(1,), edge_order=2),
+        S(T((2,))),
+        S(T(())),
+    ],
     "cumsum": [*_ALONG, S(X, 1, dtype=weft.float64)],
     "cumprod": [*_ALONG, S(X, 1, dtype=weft.float64)],
     "logcumsumexp": _ALONG,

@@ -8,6 +8,7 @@ from ...dtype import int32, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, require_tensor, widened
+from .sparse_rows import sparse_rows_of, takes_sparse_gradient
 
 __all__ = ["embedding", "embedding_bag"]
 
@@ -25,13 +26,16 @@ def embedding(
 
     Row `padding_idx` gets no gradient. `max_norm` first scales the rows that are looked up, in place,
     to a norm (of order norm_type) of at most max_norm. `scale_grad_by_freq` divides the gradient of a
-    row by how often it occurs. `sparse` is accepted; the gradient is dense all the same.
+    row by how often it occurs. With `sparse` the gradient of a leaf `weight` holds only the rows in use (`SparseRows`).
     Shape: (*) of int64 or int32, (V, D) → (*, D)
     """
     _check_lookup("embedding", input, weight)
     padding_idx = _row_number("embedding", padding_idx, weight)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
+    if sparse and takes_sparse_gradient(weight):
+        _check_sparse("embedding", scale_grad_by_freq)
+        return sparse_rows_of(weight, input.reshape(-1), padding_idx).reshape(*input.shape, weight.shape[1])
     rows = _rows(weight, input, scale_grad_by_freq)
     if padding_idx is not None:
         rows = weft.where((input == padding_idx).unsqueeze(-1), rows.detach(), rows)
@@ -67,7 +71,12 @@ def embedding_bag(
         starts, ends = _bag_limits(input, offsets, include_last_offset)
     if mode == "max":
         return _bag_maximum(input, weight, starts, ends, padding_idx)
-    (rows,) = widened(_rows(weight, input, scale_grad_by_freq))
+    if sparse and takes_sparse_gradient(weight):
+        _check_sparse("embedding_bag", scale_grad_by_freq)
+        rows = sparse_rows_of(weight, input.reshape(-1), padding_idx).reshape(*input.shape, weight.shape[1])
+    else:
+        rows = _rows(weight, input, scale_grad_by_freq)
+    (rows,) = widened(rows)
     kept = None if padding_idx is None else (input != padding_idx).unsqueeze(-1)
     if per_sample_weights is not None:
         rows = rows * widened(per_sample_weights)[0].unsqueeze(-1)
@@ -90,6 +99,11 @@ def _rows(weight: Tensor, input: Tensor, by_frequency: bool) -> Tensor:
         scaled = rows / count.unsqueeze(-1)
         rows = rows.detach() + (scaled - scaled.detach())  # the value of one, the gradient of the other
     return rows.reshape(*input.shape, weight.shape[1])
+
+
+def _check_sparse(name: str, by_frequency: bool) -> None:
+    if by_frequency:
+        raise ValueError(f"{name}: scale_grad_by_freq is not supported with sparse gradients; use one of the two")
 
 
 def _renormalize(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
