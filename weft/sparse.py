@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from . import dtype as dtypes
 from .errors import DtypeError, IndexRangeError, ShapeError
+from .runtime.lazy import LazyModule
 from .tensor import Size, Tensor, wrap
+
+sparse = LazyModule("scipy.sparse")
 
 COO, CSR = "sparse_coo", "sparse_csr"
 

@@ -93,7 +93,7 @@ def test_scaled_dot_products_keep_unit_variance() -> None:
 
 @pytest.mark.parametrize("score", [nn.DotScore(), nn.ScaledDotScore(), nn.CosineScore()])
 def test_different_widths_are_refused(score: nn.Module) -> None:
-    with pytest.raises(RuntimeError, match="same width.*GeneralScore"):
+    with pytest.raises(RuntimeError, match=r"same width.*GeneralScore"):
         score(weft.zeros(3, 4), weft.zeros(3, 5))
 
 

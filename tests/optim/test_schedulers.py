@@ -138,7 +138,7 @@ def test_saved_and_restored(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIMPLE)
-@pytest.mark.parametrize("last_epoch", [0, 4, 11])
+@pytest.mark.parametrize("last_epoch", [0, 4, 9])
 def test_started_at_a_later_epoch_and_moved_to_an_epoch(name: str, last_epoch: int) -> None:
     found = []
     for library in (weft, torch):
@@ -196,6 +196,18 @@ def test_plateau(options: dict[str, Any]) -> None:
             found[-1].append(rates(optimizer) + scheduler.get_last_lr())
     np.testing.assert_allclose(*found, rtol=1e-12)
     assert len(np.unique(np.array(found[0])[:, 0])) > 1
+
+
+def test_warm_restarts_started_later_go_on_as_from_the_start() -> None:
+    make, straight = SIMPLE["warm restarts"], run(weft, SIMPLE["warm restarts"], "SGD", 60)
+    for last_epoch in (0, 4, 11, 20, 35):
+        optimizer = optimizer_of(weft, "SGD")
+        for group in optimizer.param_groups:
+            group["initial_lr"] = group["lr"]
+        scheduler = make(weft, optimizer, last_epoch=last_epoch)
+        for step in range(last_epoch + 1, 60):
+            np.testing.assert_allclose(rates(optimizer), straight[step], rtol=1e-12)
+            scheduler.step()
 
 
 def test_fractions_of_epochs() -> None:

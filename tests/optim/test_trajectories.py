@@ -154,7 +154,7 @@ def test_complex_parameters(name: str) -> None:
     assert_same(theirs, ours)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "NAdam", "RAdam", "Adafactor", "ASGD", "Adagrad"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "NAdam", "RAdam", "Adafactor", "Adagrad"])
 def test_learning_rate_as_a_tensor(name: str) -> None:
     plain, tensor = (Walk(weft, name, dict(lr=lr)) for lr in (0.05, weft.tensor(0.05, dtype=weft.float64)))
     for step in range(10):

@@ -63,6 +63,11 @@ class VonMises(Distribution):
 
 def _propose(kappa: Tensor) -> tuple[Tensor, Tensor]:
     """The cosine of a wrapped Cauchy angle for each κ, and whether it is accepted."""
-    root = 1 + (1 + 4 * kappa.square()).sqrt()
-    rho = 2 * kappa.square() / (root * (1 + (1 + 2 * kappa.square() / root * 0 + 0)))
-    return rho, rho > 0
+    tau = 1 + (1 + 4 * kappa.square()).sqrt()
+    rho = 2 * kappa / (tau.sqrt() * (tau.sqrt() + math.sqrt(2)))  # (τ − √(2τ)) / 2κ without cancellation
+    r = (1 + rho.square()) / (2 * rho)
+    turn, bar = weft.rand((2, *kappa.shape), dtype=weft.float64)
+    z = (math.pi * turn).cos()
+    cosine = (1 + r * z) / (r + z)
+    c = kappa * (r - cosine)
+    return cosine, (c * (2 - c) > bar) | ((c / bar).log() + 1 - c >= 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import scipy.special as sp
-
+from ..runtime.lazy import LazyModule
 from .elementwise import where
 from .primitive import PRIMITIVES, register_module
 from .special import Special, SpecialOnly, also
+
+sp = LazyModule("scipy.special")
 
 
 class I0(Special):

@@ -24,7 +24,7 @@ def _fresh(name: str) -> None:
 
 for _name in """
     as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold
-    unsqueeze view view_as_complex view_as_real
+    unsqueeze view_as_complex view_as_real
 """.split():
     _fresh(_name)
 
@@ -33,3 +33,9 @@ for _name in """
 def alias_copy(input: Tensor) -> Tensor:
     """The same elements in memory of their own."""
     return input.clone()
+
+
+@operation(method=False, out=True)
+def view_copy(input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
+    """`view` as a copy; sizes that the memory does not allow as a view are fine, too."""
+    return input.contiguous().view(*size, dtype=dtype).clone()

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from .. import dtype as dtypes
 from ..errors import DtypeError, IndexRangeError, OptionError, ShapeError
+from ..runtime.lazy import LazyModule
 from ..tensor import Tensor, wrap, wrap_dim, wrap_dims
 from .elementwise import conj
 from .primitive import Opaque, operation
+
+transform = LazyModule("scipy.fft")
 
 DUAL = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
@@ -36,7 +38,7 @@ class Fft(_Transform):
     def reference(self, x, *, dim, inverse, norm):
         if not dim:
             return x.copy()
-        return (scipy.fft.ifftn if inverse else scipy.fft.fftn)(x, axes=dim, norm=norm)
+        return (transform.ifftn if inverse else transform.fftn)(x, axes=dim, norm=norm)
 
     def vjp(self, g, y, x, *, dim, inverse, norm):
         return (FFT(g, dim=dim, inverse=not inverse, norm=DUAL[norm]),)
@@ -46,7 +48,7 @@ class Rfft(_Transform):
     """The transform of a real signal along `dim`: frequencies 0 … n/2, the others are their conjugates."""
 
     def reference(self, x, *, dim, norm):
-        return scipy.fft.rfft(x, axis=dim, norm=norm)
+        return transform.rfft(x, axis=dim, norm=norm)
 
     def vjp(self, g, y, x, *, dim, norm):
         size = x.shape[dim]
@@ -57,7 +59,7 @@ class Irfft(_Transform):
     """The real signal of length `size` whose frequencies 0 … size/2 are given along `dim`."""
 
     def reference(self, x, *, size, dim, norm):
-        return scipy.fft.irfft(x, size, axis=dim, norm=norm)
+        return transform.irfft(x, size, axis=dim, norm=norm)
 
     def vjp(self, g, y, x, *, size, dim, norm):
         return (RFFT(g, dim=dim, norm=DUAL[norm]) * _folding(size, g, dim, 2.0),)

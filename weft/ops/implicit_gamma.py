@@ -14,14 +14,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.special as sp
 
 from ..dtype import FLOAT, finfo
 from ..errors import DtypeError
+from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from .elementwise import where
 from .primitive import PRIMITIVES, Elementwise, register_module
 from .sample import draw
+
+sp = LazyModule("scipy.special")
 
 SERIES_BELOW = 30.0  # largest concentration for which the power series needs few terms
 SERIES_TERMS, NODES = 80, 64

@@ -7,10 +7,12 @@ not differentiable, as in PyTorch.
 from __future__ import annotations
 
 import numpy as np
-import scipy.special as sp
 
+from ..runtime.lazy import LazyModule
 from .primitive import PRIMITIVES, register_module
 from .special import SpecialOnly
+
+sp = LazyModule("scipy.special")
 
 
 class Polynomial(SpecialOnly, abstract=True):

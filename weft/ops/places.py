@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..errors import IndexRangeError
+from ..runtime.lazy import LazyModule
 from ..tensor import Tensor, wrap
 from .elementwise import where
 from .formula import DROP, LOOK, SAVE
 from .primitive import F32, LOW_NUMPY, Indexing, _raise_rank, register_module, summed_to
+
+sparse = LazyModule("scipy.sparse")
 
 SPARSE_FROM = 1024  # number of added elements from which a sparse product beats np.add.at
 

@@ -104,10 +104,15 @@ class Elementwise(Primitive, abstract=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self.arity = getattr(self.reference, "nin", None) or self.reference.__code__.co_argcount - 1
+        if not hasattr(self, "arity"):
+            self.arity = getattr(self.reference, "nin", None) or self._count_arguments()
         self.fast = self._unary() if self.arity == 1 else self._binary() if self.arity == 2 else self.__call__
         if self.public:
             self.publish()
+
+    def _count_arguments(self) -> int:
+        code = getattr(self.reference, "__code__", None)
+        return 1 if code is None else code.co_argcount - 1  # without self; a LazyFunction takes one unless told
 
     def has_short_way(self) -> bool:
         """Whether float arrays can go straight to `reference`: nothing around it was changed."""

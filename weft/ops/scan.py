@@ -308,8 +308,9 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
     vectors with their places. `edge_order`: how the ends are estimated, from a line (1) or a parabola (2).
     """
     name = "gradient"
-    refuse(input.dtype in (dtypes.bool_, dtypes.uint8), name, input.dtype, "convert it with .float()")
-    dims = tuple(range(input.ndim)) if dim is None else wrap_dims(dim, input.ndim, name)
+    dims = wrap_dims(dim, input.ndim, name)
+    unsigned = input.dtype is dtypes.uint8 or (input.dtype is dtypes.bool_ and len(dims) > 0)
+    refuse(unsigned, name, input.dtype, "convert it with .float()")
     if isinstance(spacing, Tensor):
         raise TypeError(f"{name}: spacing must be a number or a list, got a Tensor; write spacing=(x,)")
     spacing = 1 if spacing is None else spacing
@@ -347,8 +348,10 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
     if edge_order == 1:
         first, last = (row(1) - row(0)) / step(0), (row(-1) - row(-2)) / step(-1)
     else:
-        first = -_end_slope(row(0), row(1), row(2), step(0), step(1))
-        last = _end_slope(row(-1), row(-2), row(-3), step(-1), step(-2))
+        a, b, c = _end_weights(step(0), step(1))
+        first = row(1) * b - row(0) * a - row(2) * c
+        a, b, c = _end_weights(step(-1), step(-2))
+        last = row(-3) * c - row(-2) * b + row(-1) * a
     return cat([first, middle, last], d)
 
 
@@ -362,7 +365,7 @@ def _distances(places: Tensor, x: Tensor, d: int) -> Tensor:
     return (after - before).reshape(*(1,) * d, -1, *(1,) * (x.ndim - d - 1))
 
 
-def _end_slope(end: Tensor, second: Tensor, third: Tensor, near: Any, far: Any) -> Tensor:
-    """The slope at `end`, away from the others, of the parabola through three samples."""
+def _end_weights(near: Any, far: Any) -> tuple[Any, Any, Any]:
+    """Weights of the end, its neighbour (subtracted) and the third sample: the slope of their parabola at the end."""
     both = near + far
-    return end * ((near + both) / (near * both)) - second * (both / (near * far)) + third * (near / (far * both))
+    return (near + both) / (near * both), both / (near * far), near / (far * both)

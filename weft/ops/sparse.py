@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .. import dtype as dtypes
 from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..runtime.lazy import LazyModule
 from ..sparse import COO, CSR, Pattern, Places, SparseTensor, ordered
 from ..tensor import Tensor, wrap
 from .create import tensor
 from .elementwise import conj
 from .join import cat
 from .primitive import Contraction, Primitive, is_number, operation
+
+sparse = LazyModule("scipy.sparse")
 
 CHUNK = 1 << 20  # numbers gathered at a time by the sampled product
 

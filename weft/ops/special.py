@@ -12,15 +12,17 @@ from collections import namedtuple
 from typing import Any
 
 import numpy as np
-import scipy.special as sp
 
 from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT
 from ..errors import AutogradError, DtypeError, ShapeError
+from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from . import compare, curves, operators  # noqa: F401  their functions get further names at the end
 from .elementwise import complex_from, where
 from .primitive import OPERATIONS, PRIMITIVES, Elementwise, Opaque, in_place, is_number, operation, register_module
+
+sp = LazyModule("scipy.special")
 
 REAL = (BOOL, FLOAT)
 ROOT_PI = math.sqrt(math.pi)
@@ -157,7 +159,8 @@ class Polygamma(Special):
 class Igamma(Special):
     """P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt, the lower incomplete gamma function, regularised."""
 
-    reference, result, categories, domain = sp.gammainc, "same", (FLOAT, FLOAT), (0.3, 4.0)
+    reference, arity, result, categories, domain = sp.gammainc, 2, "same", (FLOAT, FLOAT), (0.3, 4.0)
+    numbers = "none"
 
     def vjp(self, g, y, a, x):
         return lambda: no_slope("igamma", "input"), lambda: g * _gamma_density(a, x)
@@ -166,7 +169,8 @@ class Igamma(Special):
 class Igammac(Special):
     """Q(a, x) = 1 − P(a, x), the upper incomplete gamma function, regularised."""
 
-    reference, result, categories, domain = sp.gammaincc, "same", (FLOAT, FLOAT), (0.3, 4.0)
+    reference, arity, result, categories, domain = sp.gammaincc, 2, "same", (FLOAT, FLOAT), (0.3, 4.0)
+    numbers = "none"
 
     def vjp(self, g, y, a, x):
         return lambda: no_slope("igammac", "input"), lambda: -g * _gamma_density(a, x)

@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from .. import dtype as dtypes
 from ..dtype import FLOAT
 from ..errors import DtypeError, ShapeError
+from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from .create import check_layout, constructor, kind_of, made
 from .primitive import operation, python_int
+
+special = LazyModule("scipy.special")
 
 Weights = Sequence[float]
 BLACKMAN = (0.42, 0.5, 0.08)

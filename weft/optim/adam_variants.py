@@ -70,6 +70,8 @@ class NAdam(Optimizer):
     θ ← θ − ε [ (1 − μ_t) / (1 − P_t) · g + μ_{t+1} / (1 − P_{t+1}) · m ] / s,   with ψ = `momentum_decay`
     """
 
+    _counters = ("step", "mu_product")
+
     def __init__(
         self,
         params: Iterable[Any],

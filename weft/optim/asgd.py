@@ -22,6 +22,8 @@ class ASGD(Optimizer):
     The average a is state 'ax'.
     """
 
+    _counters = ("step", "eta", "mu")
+
     def __init__(
         self,
         params: Iterable[Any],

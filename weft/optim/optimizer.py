@@ -64,6 +64,7 @@ class Optimizer:
     """
 
     _as_real = True  # complex parameters are updated as pairs of real numbers
+    _counters = ("step",)  # numbers in the state that keep their own type when it is loaded
     _refuses_sparse = "{} does not support sparse gradients"  # None for an optimiser that takes them
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -237,7 +238,7 @@ class Optimizer:
         owners = dict(zip((n for group in saved for n in group["params"]), self._parameters(), strict=True))
         state: defaultdict[Tensor, State] = defaultdict(dict)
         for key, value in state_dict["state"].items():
-            state[owners.get(key, key)] = _loaded(value, owners.get(key))
+            state[owners.get(key, key)] = _loaded(value, owners.get(key), self._counters)
         groups = [_merged(old, new, self.defaults) for old, new in zip(self.param_groups, saved, strict=True)]
         self.__setstate__({"state": state, "param_groups": groups})
         for hook in self._hooks["load_post"].values():
@@ -311,14 +312,14 @@ def _merged(own: Group, saved: Group, defaults: dict[str, Any]) -> Group:
     return saved | {name: own[name] for name in defaults if name not in saved}
 
 
-def _loaded(value: Any, parameter: Tensor | None, key: Hashable = None) -> Any:
-    """A copy of a saved value; tensors take the type of a floating-point parameter, the step counter keeps its own."""
+def _loaded(value: Any, parameter: Tensor | None, counters: tuple[str, ...], key: Hashable = None) -> Any:
+    """A copy of a saved value; tensors take the type of a floating-point parameter, counters keep their own."""
     if isinstance(value, dict):
-        return {k: _loaded(v, parameter, k) for k, v in value.items()}
+        return {k: _loaded(v, parameter, counters, k) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_loaded(v, parameter) for v in value)
+        return type(value)(_loaded(v, parameter, counters) for v in value)
     if not isinstance(value, Tensor):
         return weft.from_dlpack(value).clone() if hasattr(value, "__dlpack__") else deepcopy(value)
-    if parameter is None or key == "step" or not (parameter.is_floating_point() or parameter.is_complex()):
+    if parameter is None or key in counters or not (parameter.is_floating_point() or parameter.is_complex()):
         return value.clone()
     return value.to(parameter.dtype, copy=True)

@@ -35,25 +35,18 @@ import operator
 import os
 import secrets
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy.special import xlog1py
 
 from ..device import device as Device
 from ..errors import DtypeError
 from .bits import (
-    _angle,
     _box_muller,
     _first_above,
-    _float_like,
     _multiply_high,
     _open,
-    _radius,
     _signed,
     _standard_exponential,
     _unit,
@@ -68,10 +61,7 @@ from .checks import (
     _check_bounds,
     _check_integers,
     _check_weights,
-    _describe,
-    _Float,
     _floating,
-    _integer_limits,
     _join_parts,
     _largest_integer,
     _parameters,
@@ -83,20 +73,9 @@ from .checks import (
     _wide,
 )
 from .rejection import (
-    _binomial_inverse,
-    _binomial_log,
     _binomial_round,
-    _binomial_transformed,
-    _by_size,
-    _deviance,
     _gamma_round,
-    _invert,
-    _poisson_inverse,
     _poisson_round,
-    _poisson_transformed,
-    _slope,
-    _stirling_remainder,
-    _transform,
 )
 
 __all__ = [

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlog1py
 
+from ..runtime.lazy import LazyModule
 from .bits import _angle, _open, _radius, _signed, _unit
+
+xlog1py = LazyModule("scipy.special").xlog1py
 
 INVERSION_LIMIT = 10.0  # the mean below which poisson and binomial invert; the rejections are proved above it
 STIRLING_TABLE = np.array([math.lgamma(k + 1) - (k * math.log(k) - k if k else 0.0) for k in range(16)])

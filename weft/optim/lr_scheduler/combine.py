@@ -71,7 +71,7 @@ class SequentialLR(_Compound):
         self._last_lr = schedulers[0].get_last_lr()
 
     def _initial_step(self) -> None:
-        self._schedulers[0]._initial_step()
+        self.step()
 
     def step(self) -> None:
         """Go one epoch on."""
@@ -89,10 +89,11 @@ class SequentialLR(_Compound):
 
 def _undo_first_step(scheduler: LRScheduler) -> None:
     """Take back the step that schedules make when they are made."""
-    for part in getattr(scheduler, "_schedulers", ()):
-        _undo_first_step(part)
-        if hasattr(part, "last_epoch"):
-            part.last_epoch -= 1
+    if isinstance(scheduler, _Compound):
+        for part in scheduler._schedulers:
+            _undo_first_step(part)
+    else:
+        scheduler.last_epoch -= 1
 
 
 class ChainedScheduler(_Compound):

@@ -16,6 +16,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Cosines of lengths T₀, T₀ T_mult, T₀ T_mult², …, each from ε₀ down to ε_min (Loshchilov and Hutter, 2017).
 
     ε = ε_min + (ε₀ − ε_min) (1 + cos(π T_cur / T_i)) / 2.   `step(epoch)` takes fractions of epochs too.
+    Started with a `last_epoch` beyond the first restarts it finds its place in the cycles; PyTorch does so for T_mult = 1.
     """
 
     def __init__(

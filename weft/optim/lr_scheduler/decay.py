@@ -75,7 +75,7 @@ class MultiplicativeLR(_FunctionSchedule):
 
     def get_lr(self) -> list[Any]:
         rates = [group["lr"] for group in self.optimizer.param_groups]
-        if self._is_initial or self.last_epoch <= 0:
+        if self._is_initial:
             return rates
         return [rate * f(self.last_epoch) for rate, f in zip(rates, self.lr_lambdas, strict=True)]
 

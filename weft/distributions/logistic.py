@@ -1,0 +1,157 @@
+"""Logistic distributions: continuous, on a grid of levels, and mixtures of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft
+
+from ..autograd import no_grad
+from ..nn import functional as F
+from ..tensor import Tensor
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+from .mixture_same_family import MixtureSameFamily
+from .utils import broadcast_parameters, uniform
+
+__all__ = ["DiscretizedLogistic", "DiscretizedLogisticMixture", "Logistic", "LogisticMixture"]
+
+
+class Logistic(Distribution):
+    """F(x) = σ((x − μ)/s), σ the sigmoid, with μ = loc, s = scale. ◆ (catalogue P2)"""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        shape, (self.loc, self.scale) = broadcast_parameters(loc, scale)
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return (self.scale * math.pi).square() / 3
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """μ + s log(u/(1 − u)), u uniform."""
+        return self.icdf(uniform(self._extended_shape(sample_shape), self.loc))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        return F.logsigmoid(z) + F.logsigmoid(-z) - self.scale.log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.loc) / self.scale).sigmoid()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc + self.scale * (value.log() - (-value).log1p())
+
+    def entropy(self) -> Tensor:
+        return self.scale.log() + 2
+
+
+class DiscretizedLogistic(Distribution):
+    """A logistic number rounded to a grid of `levels` values from `low` to `high` (Salimans et al. 2017). ◆ (R4)
+
+    P(x) = σ((x + δ/2 − μ)/s) − σ((x − δ/2 − μ)/s), δ the step of the grid; the two ends take the tails. With
+    b and a those arguments, P = σ(b) σ(−a) (1 − e^(a−b)): logarithms of it never cancel.
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    has_enumerate_support = True
+
+    def __init__(
+        self,
+        loc: Any,
+        scale: Any,
+        low: float = -1.0,
+        high: float = 1.0,
+        levels: int = 256,
+        validate_args: bool | None = None,
+    ) -> None:
+        if levels < 2 or not low < high:
+            raise ValueError(f"DiscretizedLogistic: expected low < high and levels >= 2, got {low}, {high}, {levels}")
+        self.low, self.high, self.levels = low, high, levels
+        self.step = (high - low) / (levels - 1)
+        shape, (self.loc, self.scale) = broadcast_parameters(loc, scale)
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> constraints.Constraint:
+        return constraints.interval(self.low - self.step / 2, self.high + self.step / 2)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """A continuous draw at its nearest level."""
+        with no_grad():
+            drawn = Logistic(self.loc, self.scale, validate_args=False).sample(sample_shape)
+            level = ((drawn - self.low) / self.step).round().clamp(min=0, max=self.levels - 1)
+            return self.low + level * self.step
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        upper = (value + self.step / 2 - self.loc) / self.scale
+        lower = (value - self.step / 2 - self.loc) / self.scale
+        width = (-(-self.step / self.scale).expm1()).log()
+        below, above = F.logsigmoid(upper), F.logsigmoid(-lower)
+        inside = below + above + width
+        first, last = value < self.low + self.step / 2, value > self.high - self.step / 2
+        return weft.where(first, below, weft.where(last, above, inside))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """σ((x + δ/2 − μ)/s) at a level, 1 at the last."""
+        if self._validate_args:
+            self._validate_sample(value)
+        found = ((value + self.step / 2 - self.loc) / self.scale).sigmoid()
+        return weft.where(value > self.high - self.step / 2, 1.0, found)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values = self.low + self.step * weft.arange(self.levels, dtype=self.loc.dtype)
+        values = values.reshape((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((self.levels,) + tuple(self._batch_shape)) if expand else values
+
+    @property
+    def mode(self) -> Tensor:
+        values = self.enumerate_support()
+        best = self.log_prob(values).argmax(0, keepdim=True)
+        return values.gather(0, best).squeeze(0)
+
+    @property
+    def mean(self) -> Tensor:
+        values = self.enumerate_support(False)
+        return (self.log_prob(values).exp() * values).sum(0)
+
+    @property
+    def variance(self) -> Tensor:
+        values = self.enumerate_support(False)
+        return (self.log_prob(values).exp() * (values - self.mean).square()).sum(0)
+
+    def entropy(self) -> Tensor:
+        log_prob = self.log_prob(self.enumerate_support(False))
+        return -(log_prob.exp() * log_prob).sum(0)
+
+
+def LogisticMixture(logits: Tensor, loc: Tensor, scale: Tensor) -> MixtureSameFamily:  # noqa: N802  a family
+    """Σ_k softmax(logits)_k Logistic(loc_k, scale_k): parameters (*, K). ◆ (catalogue P2)"""
+    return MixtureSameFamily(Categorical(logits=logits), Logistic(loc, scale))
+
+
+def DiscretizedLogisticMixture(  # noqa: N802  a family
+    logits: Tensor, loc: Tensor, scale: Tensor, low: float = -1.0, high: float = 1.0, levels: int = 256
+) -> MixtureSameFamily:
+    """Σ_k softmax(logits)_k DiscretizedLogistic(loc_k, scale_k): parameters (*, K); the pixels of PixelCNN++. ◆ (R4)"""
+    return MixtureSameFamily(Categorical(logits=logits), DiscretizedLogistic(loc, scale, low, high, levels))

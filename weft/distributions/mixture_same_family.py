@@ -1,0 +1,117 @@
+"""Mixtures of distributions of one family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+
+from ..autograd import no_grad
+from ..tensor import Size, Tensor
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+
+__all__ = ["MixtureSameFamily"]
+
+
+class MixtureSameFamily(Distribution):
+    """p(x) = Σ_k π_k p_k(x): π a `Categorical`, p_k the last batch dimension of the component distribution."""
+
+    arg_constraints: dict[str, constraints.Constraint] = {}
+    has_rsample = False
+
+    def __init__(
+        self,
+        mixture_distribution: Categorical,
+        component_distribution: Distribution,
+        validate_args: bool | None = None,
+    ) -> None:
+        _check_mixture(mixture_distribution, component_distribution)
+        self._mixture_distribution = mixture_distribution
+        self._component_distribution = component_distribution
+        self._num_component = component_distribution.batch_shape[-1]
+        event_shape = component_distribution.event_shape
+        self._event_ndims = len(event_shape)
+        super().__init__(component_distribution.batch_shape[:-1], event_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> MixtureSameFamily:
+        new = super().expand(batch_shape, _instance)
+        new._component_distribution = self._component_distribution.expand(Size(batch_shape) + (self._num_component,))
+        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
+        return new
+
+    @constraints.dependent_property
+    def support(self) -> constraints.Constraint:
+        return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
+
+    @property
+    def mixture_distribution(self) -> Categorical:
+        """Which component."""
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self) -> Distribution:
+        """The components, along the last batch dimension."""
+        return self._component_distribution
+
+    def _weights(self) -> Tensor:
+        """π with dimensions of size 1 for the event: (*batch, K, 1, …)."""
+        probs = self._mixture_distribution.probs
+        return probs.reshape(probs.shape + (1,) * self._event_ndims)
+
+    @property
+    def mean(self) -> Tensor:
+        return (self._weights() * self._component_distribution.mean).sum(-1 - self._event_ndims)
+
+    @property
+    def variance(self) -> Tensor:
+        """E[Var] + Var[E] over the components."""
+        dim, components = -1 - self._event_ndims, self._component_distribution
+        between = (components.mean - self.mean.unsqueeze(dim)).square()
+        return (self._weights() * (components.variance + between)).sum(dim)
+
+    def _padded(self, value: Tensor) -> Tensor:
+        return value.unsqueeze(-1 - self._event_ndims)  # (*, event) → (*, 1, event)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        parts = self._component_distribution.cdf(self._padded(value))
+        return (parts * self._mixture_distribution.probs).sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        parts = self._component_distribution.log_prob(self._padded(value))
+        return (parts + self._mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        with no_grad():
+            which = self._mixture_distribution.sample(sample_shape)  # (*sample, *batch)
+            drawn = self._component_distribution.sample(sample_shape)  # (*sample, *batch, K, *event)
+            dim, event = -1 - self._event_ndims, tuple(self._event_shape)
+            index = which.reshape(tuple(which.shape) + (1,) * (1 + self._event_ndims))
+            index = index.expand(tuple(which.shape) + (1,) + event)
+            return weft.gather(drawn, drawn.dim() + dim, index).squeeze(dim)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
+
+
+def _check_mixture(mixture: Any, components: Any) -> None:
+    """A `Categorical` over the last batch dimension of the components."""
+    if not isinstance(mixture, Categorical):
+        raise ValueError("The Mixture distribution needs to be an instance of weft.distributions.Categorical")
+    if not isinstance(components, Distribution):
+        raise ValueError("The Component distribution needs to be an instance of weft.distributions.Distribution")
+    wanted, found = mixture.batch_shape, components.batch_shape[:-1]
+    for a, b in zip(reversed(wanted), reversed(found), strict=False):
+        if a != 1 and b != 1 and a != b:
+            raise ValueError(
+                f"`mixture_distribution.batch_shape` ({wanted}) is not compatible with "
+                f"`component_distribution.batch_shape`({found})"
+            )
+    count, size = mixture.param_shape[-1], components.batch_shape[-1]
+    if count != size:
+        raise ValueError(
+            f"`mixture_distribution component` ({count}) does not equal `component_distribution.batch_shape[-1]` ({size})"
+        )

@@ -1,0 +1,76 @@
+"""The binary concrete distribution: a relaxed coin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nn import functional as F
+from ..tensor import Size, Tensor
+from . import constraints
+from .distribution import Distribution
+from .transformed_distribution import TransformedDistribution
+from .transforms import SigmoidTransform
+from .utils import ProbsOrLogits, broadcast_parameters, uniform
+
+__all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
+
+
+class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
+    """The log-odds (logits + L)/temperature, L standard logistic (Maddison et al. 2017)."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self.temperature = temperature
+        shape, (value,) = broadcast_parameters(self._take_parameter(probs, logits))
+        self._keep_parameter(value)
+        super().__init__(shape, validate_args=validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        u = uniform(self._extended_shape(sample_shape), self._param)
+        return (u.log() - (-u).log1p() + self.logits) / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        difference = self.logits - value * self.temperature
+        temperature = difference.new_ones(()) * self.temperature
+        return temperature.log() + difference - 2 * F.softplus(difference)
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """A number of (0, 1) that tends to a Bernoulli(probs) draw as the temperature tends to 0, with gradients."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self) -> Any:
+        """How far draws are from 0 and 1."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """Log-odds."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """Probabilities of 1."""
+        return self.base_dist.probs
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter that was given."""
+        return self.base_dist.param_shape
