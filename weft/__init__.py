@@ -6,7 +6,7 @@ import sys as _sys
 import types as _types
 from math import e, inf, nan, pi  # noqa: F401
 
-from . import autograd, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
+from . import autograd, distributions, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .autograd.tape import is_grad_enabled, is_inference_mode_enabled  # noqa: F401

@@ -24,7 +24,7 @@ def through(tree, path):
 
 PLAIN = [
     None, True, 0, -(2**80), 1.5, -0.0, 5e-324, 0.1, "", "ä\n\ud7ff", 1 - 2j, complex("nan+infj"), b"\x00\xff", (), [], {},
-    (1, [2, {"a": (3,)}]), {1: "a", None: 2, (1, 2.5): [3], True: 0.5}, {"tensor": 1, "keys": 2, "float": "x"},
+    (1, [2, {"a": (3,)}]), {1: "a", None: 2, (1, 2.5): [3], False: 0.5}, {"tensor": 1, "keys": 2, "float": "x"},
     {1, 2}, weft.Size([2, 3]), weft.bfloat16, collections.OrderedDict([("b", 1), ("a", 2)]), [math.inf, -math.inf],
 ]  # fmt: skip
 
@@ -56,7 +56,7 @@ def test_classes_gradients_and_modules(tmp_path):
         "computed": weft.ones(2, requires_grad=True) * 2,
     }
     found = through(tree, tmp_path / "a")
-    assert [type(v) for v in found.values()] == [type(v) for v in tree.values() if True][:5] + [weft.Tensor]
+    assert [type(v) for v in found.values()] == [type(v) for v in tree.values()]
     assert [found[k].requires_grad for k in list(tree)[1:]] == [True, False, False, True, True]
     assert found["computed"].is_leaf and found["buffer"].persistent is False
     assert found["model"]._metadata == tree["model"]._metadata

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -140,20 +140,26 @@ def test_causal_form_needs_equal_lengths_and_empty_rows_are_zero() -> None:
     assert nn.linear_attention(q, k, k, key_mask=nothing).tolist() == [[0, 0]] * 3
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_cost_grows_linearly(causal: bool) -> None:
-    """Eight times the length: about eight times the time (the quadratic form: 64 times)."""
+FORMS: dict[str, Callable[..., weft.Tensor]] = {
+    "plain": nn.linear_attention,
+    "causal": lambda q, k, v: nn.linear_attention(q, k, v, causal=True),
+    "window": lambda q, k, v: nn.local_attention(q, k, v, 4),
+}
 
-    def seconds(length: int) -> float:
-        q, k, v = (x.detach() for x in tensors((length, 16), (length, 16), (length, 16)))
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            nn.linear_attention(q, k, v, causal=causal)
-            times.append(time.perf_counter() - start)
-        return min(times)
 
-    assert seconds(32768) < 24 * seconds(4096)
+@pytest.mark.parametrize("form", FORMS)
+def test_memory_grows_linearly(form: str) -> None:
+    """Eight times the length: eight times the memory, forward and backward (a T × T matrix of scores: 64 times)."""
+
+    def peak(length: int) -> int:
+        inputs = tensors((length, 8), (length, 8), (length, 8))
+        tracemalloc.start()
+        FORMS[form](*inputs).sum().backward()
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(8192) < 9 * peak(1024)
 
 
 # ------------------------------------------------------------------------------------------------- layers

@@ -147,7 +147,8 @@ def test_resumed_is_bit_for_bit_the_same(name: str, options: dict[str, Any]) -> 
 @pytest.mark.parametrize("name", [n for n in GROUPED if n != "Adafactor"] + ["LBFGS"])
 def test_complex_parameters(name: str) -> None:
     how = dict(loss=bowl, shapes={"a": (3, 2), "b": (4,)}, dtype=np.complex128)
-    theirs, ours = (Walk(library, name, dict(lr=0.02), **how) for library in (torch, weft))
+    options = dict(lr=0.02, max_iter=2) if name == "LBFGS" else dict(lr=0.02)
+    theirs, ours = (Walk(library, name, options, **how) for library in (torch, weft))
     for step in range(15):
         theirs.step(step)
         ours.step(step)
@@ -169,7 +170,9 @@ def test_learning_rate_as_a_tensor(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "shape"), UNUSUAL)
 def test_unusual_shapes(name: str, shape: tuple[int, ...]) -> None:
-    theirs, ours = (Walk(library, name, dict(lr=0.1), loss=bowl, shapes={"a": shape, "b": (2,)}) for library in (torch, weft))
+    theirs, ours = (
+        Walk(library, name, dict(lr=0.1), loss=bowl, shapes={"a": shape, "b": (2,)}) for library in (torch, weft)
+    )
     for step in range(5):
         theirs.step(step)
         ours.step(step)
@@ -194,3 +197,38 @@ def test_a_parameter_without_gradient_stands_still() -> None:
         before = walk.values()["still"]
         walk.step(0)
         assert np.array_equal(before, walk.values()["still"]), name
+
+
+TRACED = ["SGD", "ASGD", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
+
+
+@pytest.mark.parametrize("name", [*TRACED, "Adafactor", "Lion"])
+def test_the_update_can_be_traced(name: str) -> None:
+    """Under a transform (vmap) over parameters at different steps, each is updated as it would be alone."""
+    options = dict(lr=0.1, weight_decay=0.1) if name != "Rprop" else dict(lr=0.1)
+    rng = np.random.default_rng(0)
+    starts, gradients = (rng.standard_normal((4, 3, 2)) for _ in range(2))
+    optimizers, alone = [], []
+    for steps, start in zip((0, 1, 5, 9), starts, strict=True):
+        p = weft.nn.Parameter(weft.from_numpy(start.copy()))
+        optimizers.append(getattr(weft.optim, name)([p], **options))
+        for _ in range(steps):
+            p.grad = weft.from_numpy(rng.standard_normal((3, 2)))
+            optimizers[-1].step()
+        alone.append(p)
+    group = optimizers[0].param_groups[0]
+    states = [o.state.get(p) or o._start(p, group) for o, p in zip(optimizers, alone, strict=True)]
+    together = {k: weft.stack([s[k] for s in states]) for k in states[0]}
+
+    def updated(parameter: weft.Tensor, gradient: weft.Tensor, state: dict[str, Any]) -> weft.Tensor:
+        parameter, state = parameter.clone(), {k: v.clone() for k, v in state.items()}
+        optimizers[0]._update(parameter, gradient, state, group)
+        return parameter
+
+    with weft.no_grad():
+        values = weft.stack([p.detach() for p in alone])
+        found = weft.vmap(updated)(values, weft.from_numpy(gradients), together)
+        for p, optimizer, gradient in zip(alone, optimizers, gradients, strict=True):
+            p.grad = weft.from_numpy(gradient)
+            optimizer.step()
+    np.testing.assert_allclose(found.numpy(), np.stack([p.detach().numpy() for p in alone]), rtol=1e-9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -20,7 +20,7 @@ __all__ = ["Bernoulli"]
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
     """1 with probability p, else 0; given by p = probs or by its log-odds logits = log p/(1 − p)."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
     _mean_carrier_measure = 0
@@ -58,7 +58,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = weft.arange(2, dtype=self._param.dtype).reshape((2,) + (1,) * len(self._batch_shape))
-        return values.expand((2,) + tuple(self._batch_shape)) if expand else values
+        return values.expand((2, *tuple(self._batch_shape))) if expand else values
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

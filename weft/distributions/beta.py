@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -18,7 +18,7 @@ __all__ = ["Beta"]
 class Beta(ExponentialFamily):
     """p(x) = xᵅ⁻¹ (1 − x)ᵝ⁻¹ / B(α, β) on [0, 1], with α = concentration1, β = concentration0."""
 
-    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
 

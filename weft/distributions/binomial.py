@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["Binomial"]
 class Binomial(ProbsOrLogits, Distribution):
     """P(k) = C(n, k) pᵏ (1 − p)ⁿ⁻ᵏ, with n = total_count, p = probs, or its log-odds logits."""
 
-    arg_constraints = {
+    arg_constraints: ClassVar = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval,
         "logits": constraints.real,
@@ -72,4 +72,4 @@ class Binomial(ProbsOrLogits, Distribution):
         if not self.total_count.min().item() == count:
             raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
         values = weft.arange(1 + count, dtype=self._param.dtype).reshape((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((1 + count,) + tuple(self._batch_shape)) if expand else values
+        return values.expand((1 + count, *tuple(self._batch_shape))) if expand else values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["Categorical"]
 class Categorical(ProbsOrLogits, Distribution):
     """P(k) = p_k; given by probs (normalised here) or unnormalised log-probabilities logits: (*, K)."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
     is_binary = False
 
@@ -63,8 +63,8 @@ class Categorical(ProbsOrLogits, Distribution):
             self._validate_sample(value)
         index = value.long().unsqueeze(-1)
         shape = weft.broadcast_shapes(index.shape[:-1], self.logits.shape[:-1])
-        logits = self.logits.expand(shape + (self._num_events,))
-        return logits.gather(-1, index.expand(shape + (1,))).squeeze(-1)
+        logits = self.logits.expand((*shape, self._num_events))
+        return logits.gather(-1, index.expand((*shape, 1))).squeeze(-1)
 
     def entropy(self) -> Tensor:
         finite = self.logits.clamp(min=weft.finfo(self.logits.dtype).min)
@@ -72,4 +72,4 @@ class Categorical(ProbsOrLogits, Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = weft.arange(self._num_events).reshape((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((self._num_events,) + tuple(self._batch_shape)) if expand else values
+        return values.expand((self._num_events, *tuple(self._batch_shape))) if expand else values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..tensor import Tensor
 from . import constraints
@@ -15,7 +15,7 @@ __all__ = ["Chi2"]
 class Chi2(Gamma):
     """The sum of the squares of ν = df standard normal numbers: Gamma(ν/2, ½)."""
 
-    arg_constraints = {"df": constraints.positive}
+    arg_constraints: ClassVar = {"df": constraints.positive}
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         (df,) = broadcast_all(df)

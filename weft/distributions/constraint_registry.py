@@ -22,9 +22,7 @@ class ConstraintRegistry:
             return lambda given: self.register(constraint, given)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
         if not isinstance(kind, type) or not issubclass(kind, constraints.Constraint):
-            raise TypeError(
-                f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}"
-            )
+            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
         self._registry[kind] = factory
         return factory
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
+from ..nn import functional as F
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import ProbsOrLogits, broadcast_parameters, clamp_probs, uniform
+from .utils import ProbsOrLogits, broadcast_parameters, uniform
 
 __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """p(x) = C(λ) λˣ (1 − λ)¹⁻ˣ on [0, 1], λ = probs; C(λ) = 2 artanh(1 − 2λ)/(1 − 2λ) (Loaiza-Ganem, Cunningham 2019).
+    """p(x) = C λˣ (1 − λ)¹⁻ˣ on [0, 1], λ = probs, or its log-odds θ = logits (Loaiza-Ganem and Cunningham 2019).
 
-    Between the `lims` around λ = ½ the formulas are 0/0 and Taylor series stand in for them.
+    In θ the density is e^(θx) θ/(e^θ − 1), and C = θ/tanh(θ/2). Near θ = 0, where formulas are 0/0, their series are
+    used, on a region chosen for accuracy; `lims`, PyTorch's bounds of that region in λ, is accepted and kept.
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0
@@ -34,37 +36,31 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         validate_args: bool | None = None,
     ) -> None:
         shape, (value,) = broadcast_parameters(self._take_parameter(probs, logits))
-        self._keep_parameter(clamp_probs(value) if self._by_probs and _in_unit(value) else value)
+        self._keep_parameter(value)
         self._lims = lims
         super().__init__(shape, validate_args=validate_args)
 
-    def _pieces(self, probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Where λ is far from ½, λ with ½'s neighbourhood replaced, and λ − ½."""
-        far = (probs <= self._lims[0]) | (probs > self._lims[1])
-        return far, weft.where(far, probs, self._lims[0]), probs - 0.5
-
-    def _log_constant(self, probs: Tensor) -> Tensor:
-        """log C(λ)."""
-        far, cut, x = self._pieces(probs)
-        exact = ((-cut).log1p() - cut.log()).abs().log() - (1 - 2 * cut).abs().log()
-        return weft.where(far, exact, math.log(2) + (4 / 3 + 104 / 45 * x.square()) * x.square())
+    @property
+    def _log_constant(self) -> Tensor:
+        """log C = log(θ/tanh(θ/2))."""
+        theta = self.logits
+        near, safe = _split(theta, 0.01)
+        series = math.log(2) + theta.square() / 12 - 7 * theta.pow(4) / 1440
+        return weft.where(near, series, (safe / (safe / 2).tanh()).log())
 
     @property
     def mean(self) -> Tensor:
-        far, cut, x = self._pieces(self.probs)
-        exact = cut / (2 * cut - 1) + 1 / ((-cut).log1p() - cut.log())
-        return weft.where(far, exact, 0.5 + (1 / 3 + 16 / 45 * x.square()) * x)
-
-    @property
-    def stddev(self) -> Tensor:
-        return self.variance.sqrt()
+        """1/(1 − e^(−θ)) − 1/θ."""
+        near, safe = _split(self.logits, 0.5)
+        series = 0.5 + self.logits * _polynomial(self.logits, MEAN_SERIES)
+        return weft.where(near, series, -1 / (-safe).expm1() - 1 / safe)
 
     @property
     def variance(self) -> Tensor:
-        far, cut, x = self._pieces(self.probs)
-        exact = cut * (cut - 1) / (1 - 2 * cut).square() + ((-cut).log1p() - cut.log()).pow(-2)
-        square = x.square()
-        return weft.where(far, exact, 1 / 12 - (1 / 15 - 128 / 945 * square) * square)
+        """1/θ² − 1/(4 sinh²(θ/2))."""
+        near, safe = _split(self.logits, 0.5)
+        series = _polynomial(self.logits, [(2 * k + 1) * c for k, c in enumerate(MEAN_SERIES)])
+        return weft.where(near, series, safe.pow(-2) - (2 * (safe / 2).sinh()).pow(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """The quantile of a uniform number."""
@@ -74,37 +70,53 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = weft.broadcast_tensors(self.logits, value)
-        powers = -weft.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
-        return powers + self._log_constant(self.probs)
+        powers = -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return powers + self._log_constant
 
     def cdf(self, value: Tensor) -> Tensor:
+        """(e^(θx) − 1)/(e^θ − 1), for θ > 0 by reflection, so that nothing overflows."""
         if self._validate_args:
             self._validate_sample(value)
-        far, cut, _ = self._pieces(self.probs)
-        exact = (cut.pow(value) * (1 - cut).pow(1 - value) + cut - 1) / (2 * cut - 1)
-        inside = weft.where(far, exact, value)
-        return weft.where(value <= 0, 0.0, weft.where(value >= 1, 1.0, inside))
+        near, safe = _split(self.logits.abs(), weft.finfo(self.logits.dtype).tiny)
+        rising = self.logits > 0
+        x = weft.where(rising, 1 - value, value).clamp(min=0, max=1)
+        found = weft.where(near, x, (-safe * x).expm1() / (-safe).expm1())
+        return weft.where(rising, 1 - found, found)
 
     def icdf(self, value: Tensor) -> Tensor:
-        far, cut, _ = self._pieces(self.probs)
-        exact = ((-cut + value * (2 * cut - 1)).log1p() - (-cut).log1p()) / (cut.log() - (-cut).log1p())
-        return weft.where(far, exact, value)
+        """log(1 + u(e^θ − 1))/θ, for θ > 0 by reflection."""
+        near, safe = _split(self.logits.abs(), weft.finfo(self.logits.dtype).tiny)
+        rising = self.logits > 0
+        u = weft.where(rising, 1 - value, value)
+        found = weft.where(near, u, -(u * (-safe).expm1()).log1p() / safe)
+        return weft.where(rising, 1 - found, found)
 
     def entropy(self) -> Tensor:
-        log_odds = self.probs.log() - (-self.probs).log1p()
-        return -self.mean * log_odds - (-self.probs).log1p() - self._log_constant(self.probs)
+        """log(1 + e^θ) − θ E x − log C."""
+        return F.softplus(self.logits) - self.logits * self.mean - self._log_constant
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
         return (self.logits,)
 
     def _log_normalizer(self, x: Tensor) -> Tensor:
-        """log((eˣ − 1)/x), near 0 by its series."""
-        far = (x - 0).abs() > 0.004
-        safe = weft.where(far, x, 1.0)
-        return weft.where(far, (safe.expm1() / safe).log(), x / 2 + x.square() / 24 - x.pow(4) / 2880)
+        """log((eˣ − 1)/x)."""
+        near, safe = _split(x, 0.01)
+        return weft.where(near, x / 2 + x.square() / 24 - x.pow(4) / 2880, (safe.expm1() / safe).log())
 
 
-def _in_unit(probs: Tensor) -> bool:
-    """Whether all are probabilities, so that moving them off 0 and 1 hides no error."""
-    return bool(constraints.unit_interval.check(probs).all())
+MEAN_SERIES = [1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160]  # of (E x − ½)/θ in powers of θ²
+
+
+def _split(theta: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    """Where |θ| is below the bound, and θ with 1 put there, where the formulas divide by it."""
+    near = theta.abs() < bound
+    return near, weft.where(near, 1.0, theta)
+
+
+def _polynomial(theta: Tensor, coefficients: list[float]) -> Tensor:
+    """Σ c_k θ²ᵏ."""
+    square, total = theta.square(), weft.zeros_like(theta)
+    for coefficient in reversed(coefficients):
+        total = total * square + coefficient
+    return total

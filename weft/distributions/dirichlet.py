@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -17,7 +17,7 @@ __all__ = ["Dirichlet"]
 class Dirichlet(ExponentialFamily):
     """p(x) = Γ(Σαᵢ)/ΠΓ(αᵢ) · Π xᵢ^(αᵢ−1) on the simplex, with α = concentration: (*, K), K ≥ 1."""
 
-    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    arg_constraints: ClassVar = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
 

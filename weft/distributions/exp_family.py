@@ -39,5 +39,5 @@ class ExponentialFamily(Distribution):
         result = normaliser - carrier
         for parameter, slope in zip(natural, slopes, strict=True):
             product = parameter * slope
-            result = result - product.reshape(self._batch_shape + (-1,)).sum(-1)  # (batch, event) → (batch)
+            result = result - product.reshape((*self._batch_shape, -1)).sum(-1)  # (batch, event) → (batch)
         return result if any(p.requires_grad for p in given) else result.detach()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -17,7 +17,7 @@ __all__ = ["Exponential"]
 class Exponential(ExponentialFamily):
     """p(x) = λ e^(−λx) for x ≥ 0, with λ = rate."""
 
-    arg_constraints = {"rate": constraints.positive}
+    arg_constraints: ClassVar = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0

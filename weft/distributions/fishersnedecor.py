@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["FisherSnedecor"]
 class FisherSnedecor(Distribution):
     """The ratio (c₁/ν₁)/(c₂/ν₂) of two chi-squared numbers with ν₁ = df1 and ν₂ = df2 degrees of freedom."""
 
-    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
+    arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -18,7 +18,7 @@ __all__ = ["Gamma"]
 class Gamma(ExponentialFamily):
     """p(x) = βᵅ xᵅ⁻¹ e^(−βx) / Γ(α) for x > 0, with α = concentration, β = rate."""
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -21,7 +21,11 @@ class GeneralizedPareto(Distribution):
     ξ = 0 is the shifted exponential distribution, its limit; for ξ < 0 the support ends at μ − σ/ξ.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    arg_constraints: ClassVar = {
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "concentration": constraints.real,
+    }
     has_rsample = True
 
     def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
@@ -63,7 +67,7 @@ class GeneralizedPareto(Distribution):
         """log(1 − F(x)) = −log(1 + ξz)/ξ."""
         if self._validate_args and not checked:
             self._validate_sample(value)
-        xi, z = self._safe(), self._z(value)
+        xi, z = self._safe(), self._z(value).clamp(min=0)
         return weft.where(self._is_exponential(), -z, -((xi * z).clamp(min=-1).log1p()) / xi)
 
     def log_cdf(self, value: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -18,7 +18,7 @@ __all__ = ["Geometric"]
 class Geometric(ProbsOrLogits, Distribution):
     """P(k) = (1 − p)ᵏ p for k = 0, 1, …, with p = probs, or its log-odds logits."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -20,7 +20,7 @@ __all__ = ["Gumbel"]
 class Gumbel(TransformedDistribution):
     """F(x) = exp(−exp(−(x − μ)/β)), with μ = loc, β = scale (N1 exercise 1.1)."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:

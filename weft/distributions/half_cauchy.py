@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["HalfCauchy"]
 class HalfCauchy(TransformedDistribution):
     """|C| with C Cauchy of scale `scale` around 0; its mean is infinite."""
 
-    arg_constraints = {"scale": constraints.positive}
+    arg_constraints: ClassVar = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["HalfNormal"]
 class HalfNormal(TransformedDistribution):
     """|N| with N ~ N(0, scale²)."""
 
-    arg_constraints = {"scale": constraints.positive}
+    arg_constraints: ClassVar = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 

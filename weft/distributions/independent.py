@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..tensor import Size, Tensor
 from . import constraints
@@ -15,7 +15,7 @@ __all__ = ["Independent"]
 class Independent(Distribution):
     """A batch of distributions as one joint distribution: log-probabilities of the last batch dimensions add."""
 
-    arg_constraints: dict[str, constraints.Constraint] = {}
+    arg_constraints: ClassVar = {}
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None

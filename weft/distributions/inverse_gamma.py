@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["InverseGamma"]
 class InverseGamma(TransformedDistribution):
     """1/X with X ~ Gamma(α, β), α = concentration, β = rate."""
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -18,7 +18,7 @@ __all__ = ["Laplace"]
 class Laplace(Distribution):
     """p(x) = exp(−|x − μ| / b) / 2b, with μ = loc, b = scale."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -24,7 +24,7 @@ class LKJCholesky(Distribution):
     η = 1 is uniform over correlation matrices. Shape: concentration (*) → events (D, D), D = dim ≥ 2.
     """
 
-    arg_constraints = {"concentration": constraints.positive}
+    arg_constraints: ClassVar = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
@@ -41,7 +41,7 @@ class LKJCholesky(Distribution):
             row = weft.arange(1, self.dim, dtype=self.concentration.dtype)
             rest = self.concentration.unsqueeze(-1) + (self.dim - 1 - row) / 2
             square = Beta((row / 2).expand(rest.shape), rest).sample(sample_shape).unsqueeze(-1)  # (*, D − 1, 1)
-            direction = standard_normal(shape[:-2] + (self.dim - 1, self.dim), self.concentration).tril(0)
+            direction = standard_normal((*shape[:-2], self.dim - 1, self.dim), self.concentration).tril(0)
             direction = direction / direction.norm(dim=-1, keepdim=True)
             lower = F.pad(square.sqrt() * direction, [0, 0, 1, 0])  # a first row of zeros: (*, D, D)
             tiny = weft.finfo(lower.dtype).tiny

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..tensor import Tensor
 from . import constraints
@@ -16,7 +16,7 @@ __all__ = ["LogNormal"]
 class LogNormal(TransformedDistribution):
     """exp(N) with N ~ N(loc, scale²)."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -22,7 +22,7 @@ __all__ = ["DiscretizedLogistic", "DiscretizedLogisticMixture", "Logistic", "Log
 class Logistic(Distribution):
     """F(x) = σ((x − μ)/s), σ the sigmoid, with μ = loc, s = scale. ◆ (catalogue P2)"""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 
@@ -71,7 +71,7 @@ class DiscretizedLogistic(Distribution):
     b and a those arguments, P = σ(b) σ(−a) (1 − e^(a−b)): logarithms of it never cancel.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     has_enumerate_support = True
 
     def __init__(
@@ -122,7 +122,7 @@ class DiscretizedLogistic(Distribution):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = self.low + self.step * weft.arange(self.levels, dtype=self.loc.dtype)
         values = values.reshape((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((self.levels,) + tuple(self._batch_shape)) if expand else values
+        return values.expand((self.levels, *tuple(self._batch_shape))) if expand else values
 
     @property
     def mode(self) -> Tensor:
@@ -145,12 +145,12 @@ class DiscretizedLogistic(Distribution):
         return -(log_prob.exp() * log_prob).sum(0)
 
 
-def LogisticMixture(logits: Tensor, loc: Tensor, scale: Tensor) -> MixtureSameFamily:  # noqa: N802  a family
+def LogisticMixture(logits: Tensor, loc: Tensor, scale: Tensor) -> MixtureSameFamily:
     """Σ_k softmax(logits)_k Logistic(loc_k, scale_k): parameters (*, K). ◆ (catalogue P2)"""
     return MixtureSameFamily(Categorical(logits=logits), Logistic(loc, scale))
 
 
-def DiscretizedLogisticMixture(  # noqa: N802  a family
+def DiscretizedLogisticMixture(
     logits: Tensor, loc: Tensor, scale: Tensor, low: float = -1.0, high: float = 1.0, levels: int = 256
 ) -> MixtureSameFamily:
     """Σ_k softmax(logits)_k DiscretizedLogistic(loc_k, scale_k): parameters (*, K); the pixels of PixelCNN++. ◆ (R4)"""

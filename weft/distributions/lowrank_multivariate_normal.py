@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -23,7 +23,7 @@ class LowRankMultivariateNormal(Distribution):
     C = I + Wᵀ diag(1/d) W:  det Σ = det C · Π d,  Σ⁻¹ = diag(1/d) − diag(1/d) W C⁻¹ Wᵀ diag(1/d).
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar = {
         "loc": constraints.real_vector,
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -18,7 +18,7 @@ __all__ = ["MixtureSameFamily"]
 class MixtureSameFamily(Distribution):
     """p(x) = Σ_k π_k p_k(x): π a `Categorical`, p_k the last batch dimension of the component distribution."""
 
-    arg_constraints: dict[str, constraints.Constraint] = {}
+    arg_constraints: ClassVar = {}
     has_rsample = False
 
     def __init__(
@@ -37,7 +37,7 @@ class MixtureSameFamily(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> MixtureSameFamily:
         new = super().expand(batch_shape, _instance)
-        new._component_distribution = self._component_distribution.expand(Size(batch_shape) + (self._num_component,))
+        new._component_distribution = self._component_distribution.expand((*Size(batch_shape), self._num_component))
         new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
         return new
 
@@ -90,7 +90,7 @@ class MixtureSameFamily(Distribution):
             drawn = self._component_distribution.sample(sample_shape)  # (*sample, *batch, K, *event)
             dim, event = -1 - self._event_ndims, tuple(self._event_shape)
             index = which.reshape(tuple(which.shape) + (1,) * (1 + self._event_ndims))
-            index = index.expand(tuple(which.shape) + (1,) + event)
+            index = index.expand((*tuple(which.shape), 1, *event))
             return weft.gather(drawn, drawn.dim() + dim, index).squeeze(dim)
 
     def __repr__(self) -> str:

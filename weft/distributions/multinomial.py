@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["Multinomial"]
 class Multinomial(Distribution):
     """P(k) = n! Π p_i^(k_i) / k_i!, with n = total_count (an int), probs or logits (*, K) as of `Categorical`."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -21,7 +21,7 @@ class MultivariateNormal(Distribution):
     log p(x) = −½ (D log 2π + log det Σ + (x − μ)ᵀ Σ⁻¹ (x − μ)).   Shape: loc (*, D), matrices (*, D, D).
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar = {
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,

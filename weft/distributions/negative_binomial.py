@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -20,7 +20,7 @@ __all__ = ["NegativeBinomial"]
 class NegativeBinomial(ProbsOrLogits, Distribution):
     """P(k) = Γ(r + k) / (k! Γ(r)) · (1 − p)ʳ pᵏ, with r = total_count, p = probs, or its log-odds logits."""
 
-    arg_constraints = {
+    arg_constraints: ClassVar = {
         "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,

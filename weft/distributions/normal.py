@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from ..tensor import Tensor
 from . import constraints
@@ -16,7 +16,7 @@ __all__ = ["Normal"]
 class Normal(ExponentialFamily):
     """N(μ, σ²): p(x) = exp(−(x − μ)² / 2σ²) / (σ √2π), with μ = loc, σ = scale."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
     _mean_carrier_measure = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 class OneHotCategorical(Distribution):
     """P(e_k) = p_k for the unit vectors e_k; parameters as of `Categorical`. Events have shape (K,)."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
 
@@ -78,7 +78,7 @@ class OneHotCategorical(Distribution):
         size = self._event_shape[0]
         values = weft.eye(size, dtype=self._categorical._param.dtype)
         values = values.reshape((size,) + (1,) * len(self._batch_shape) + (size,))
-        return values.expand((size,) + tuple(self._batch_shape) + (size,)) if expand else values
+        return values.expand((size, *tuple(self._batch_shape), size)) if expand else values
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-import weft
+from typing import Any, ClassVar
 
 from ..tensor import Tensor
 from . import constraints
@@ -20,7 +17,7 @@ __all__ = ["Pareto"]
 class Pareto(TransformedDistribution):
     """p(x) = α mᵅ / xᵅ⁺¹ for x ≥ m, with m = scale, α = alpha: m exp(E), E exponential of rate α."""
 
-    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+    arg_constraints: ClassVar = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -18,7 +18,7 @@ __all__ = ["Poisson"]
 class Poisson(ExponentialFamily):
     """P(k) = λᵏ e^(−λ) / k!, with λ = rate."""
 
-    arg_constraints = {"rate": constraints.nonnegative}
+    arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:

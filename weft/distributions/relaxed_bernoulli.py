@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..nn import functional as F
 from ..tensor import Size, Tensor
@@ -18,7 +18,7 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
     """The log-odds (logits + L)/temperature, L standard logistic (Maddison et al. 2017)."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
 
@@ -45,7 +45,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 class RelaxedBernoulli(TransformedDistribution):
     """A number of (0, 1) that tends to a Bernoulli(probs) draw as the temperature tends to 0, with gradients."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..autograd import no_grad
 from ..tensor import Size, Tensor
@@ -18,7 +18,7 @@ __all__ = ["TransformedDistribution"]
 class TransformedDistribution(Distribution):
     """Y = f_n(… f₁(X)): log p(y) = log p(x) − Σ log|det ∂fᵢ|, with X from `base_distribution`."""
 
-    arg_constraints: dict[str, constraints.Constraint] = {}
+    arg_constraints: ClassVar = {}
 
     def __init__(
         self,

@@ -86,12 +86,12 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
             "a square D x D matrix."
         )
     rows, columns = weft.tril_indices(size, size, diag)
-    flat = vec.new_zeros(vec.shape[:-1] + (size * size,))
+    flat = vec.new_zeros((*vec.shape[:-1], size * size))
     places = (rows * size + columns).expand(vec.shape)
-    return flat.scatter(-1, places, vec).reshape(vec.shape[:-1] + (size, size))  # (*, D·D) → (*, D, D)
+    return flat.scatter(-1, places, vec).reshape((*vec.shape[:-1], size, size))  # (*, D·D) → (*, D, D)
 
 
-class lazy_property:  # noqa: N801  PyTorch's name
+class lazy_property:
     """A property computed when first asked for (recording gradients) and kept in the instance."""
 
     def __init__(self, wrapped: Callable[[Any], Tensor]) -> None:

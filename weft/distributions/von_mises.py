@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["VonMises"]
 class VonMises(Distribution):
     """p(x) = exp(κ cos(x − μ)) / (2π I₀(κ)) on the circle, with μ = loc, κ = concentration."""
 
-    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
+    arg_constraints: ClassVar = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -19,7 +19,7 @@ __all__ = ["Weibull"]
 class Weibull(TransformedDistribution):
     """F(x) = 1 − exp(−(x/λ)ᵏ) for x > 0, with λ = scale, k = concentration: λ E^(1/k), E exponential."""
 
-    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    arg_constraints: ClassVar = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:

@@ -170,8 +170,7 @@ def _storable(array: np.ndarray) -> np.ndarray:
     """The array in a type that safetensors has; complex128 becomes pairs of float64."""
     if dtype.by_numpy[array.dtype] in CODES:
         return array
-    array = np.ascontiguousarray(array)
-    return array.view(np.float64).reshape(*array.shape, 2)  # (…) → (…, 2)
+    return array.reshape(-1).view(np.float64).reshape(*array.shape, 2)  # (…) → (…, 2)
 
 
 def _items(value: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
@@ -238,7 +237,7 @@ class _Reader:
 
     def container(self, kind: str, node: dict[str, Any]) -> Any:
         parts = [self.decode(part) for part in node[kind]]
-        made = next(cls for cls in CONTAINERS if cls.__name__ == kind)
+        made = {cls.__name__: cls for cls in CONTAINERS}[kind]
         if "keys" not in node:
             return made(parts)
         out = made(zip([self.decode(key) for key in node["keys"]], parts, strict=True))

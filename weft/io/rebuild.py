@@ -13,7 +13,7 @@ from ..errors import DtypeError
 from ..nn.parameter import Parameter
 from ..tensor import Size, Tensor, new, wrap
 from .errors import HeaderError, LayoutError, UnsafePickleError
-from .unpickle import Global
+from .unpickle import Global, keys, paired
 
 
 class StorageClass:
@@ -122,7 +122,7 @@ def _of_type(function: Any, cls: Any, arguments: Any, state: Any) -> Tensor:
 
 
 def _ordered(pairs: Any = ()) -> OrderedDict:
-    return OrderedDict((key, value) for key, value in pairs)
+    return OrderedDict(paired([part for pair in pairs for part in (pair[0], pair[1])]))
 
 
 def _size(sizes: Any) -> Size:
@@ -137,6 +137,12 @@ def _bytes(text: Any, encoding: Any = "latin1") -> bytes:
     return text.encode("latin1")
 
 
+def _bytearray(content: Any = b"") -> bytearray:
+    if not isinstance(content, bytes):
+        raise HeaderError(f"a bytearray of {type(content).__name__}")
+    return bytearray(content)
+
+
 def _complex(real: Any, imaginary: Any) -> complex:
     return complex(float(real), float(imaginary))
 
@@ -146,8 +152,8 @@ def _place(kind: Any, index: Any = None) -> str:
     return f"{kind}" if index is None else f"{kind}:{index}"
 
 
-def _plain(make: Callable[[Any], Any]) -> Callable[..., Any]:
-    return lambda values=(): make(values) if isinstance(values, (list, tuple, bytes)) else make()
+def _set_of(make: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda values=(): make(keys(values))
 
 
 def _unsupported(what: str) -> Callable[..., Any]:
@@ -193,9 +199,9 @@ TABLE: dict[str, Any] = {
     "collections.OrderedDict": _ordered,
     "_codecs.encode": _bytes,
     **{f"{module}.complex": _complex for module in ("builtins", "__builtin__")},
-    **{f"{module}.set": _plain(set) for module in ("builtins", "__builtin__")},
-    **{f"{module}.frozenset": _plain(frozenset) for module in ("builtins", "__builtin__")},
-    **{f"{module}.bytearray": _plain(bytearray) for module in ("builtins", "__builtin__")},
+    **{f"{module}.set": _set_of(set) for module in ("builtins", "__builtin__")},
+    **{f"{module}.frozenset": _set_of(frozenset) for module in ("builtins", "__builtin__")},
+    **{f"{module}.bytearray": _bytearray for module in ("builtins", "__builtin__")},
 }
 
 _LEAVES = (type(None), bool, int, float, complex, str, bytes, bytearray, dtype, Tensor, Parameter)
@@ -212,13 +218,10 @@ def check_result(tree: Any, name: str) -> Any:
             continue
         seen.add(id(value))
         if kind in (dict, OrderedDict):
-            pending += (
-                [*value.keys(), *value.values(), *value.__dict__.values()]
-                if kind is OrderedDict
-                else [*value.keys(), *value.values()]
-            )
+            pending.extend(value.values())
+            pending.extend(vars(value).values() if kind is OrderedDict else ())
         elif kind in _SEQUENCES:
-            pending += value
+            pending.extend(value)
         else:
             what = value.name if isinstance(value, Global) else kind.__name__
             raise UnsafePickleError(

@@ -145,13 +145,12 @@ def read_arrays(source: Source) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 def _read_header(memory: Any, name: str) -> tuple[dict[str, Any], int]:
     """The header as a dictionary, and where the data begin."""
     head = bytes(memory[:9])
-    if head[:4] == b"PK\x03\x04" or head[:1] == b"\x80":
-        raise MagicError(f"{name}: this is a PyTorch file or a pickle, not safetensors; read it with load_torch")
     if len(head) < 9:
         raise TruncatedError(f"{name}: a safetensors file has at least 10 bytes, this one {len(memory)}")
-    length = int.from_bytes(head[:8], "little")
     if head[8:9] != b"{":
-        raise MagicError(f"{name}: not a safetensors file: byte 8 should begin the header with '{{', it is {head[8:9]}")
+        advice = "; a PyTorch file is read with load_torch" if head[:1] in (b"P", b"\x80") else ""
+        raise MagicError(f"{name}: not a safetensors file: the header should begin with '{{' at byte 8{advice}")
+    length = int.from_bytes(head[:8], "little")
     if length > LONGEST_HEADER:
         raise HeaderError(f"{name}: the header claims {length} bytes; at most {LONGEST_HEADER} are allowed")
     if 8 + length > len(memory):

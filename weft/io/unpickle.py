@@ -109,8 +109,7 @@ class Machine:
 
     def assign(self, values: list[Any]) -> None:
         target = self.top(dict, OrderedDict)
-        for key, value in zip(values[::2], values[1::2], strict=True):
-            target[key] = value
+        target.update(paired(values))
 
     def look_up(self, name: str) -> None:
         if name not in self.table:
@@ -140,6 +139,26 @@ class Machine:
         target.__dict__.update(state)
 
 
+KEYS = (type(None), bool, int, float, complex, str, bytes, dtype)
+
+
+def keys(values: Any) -> Any:
+    """Values that may be keys or members of sets: plain ones and tuples of plain ones.
+
+    Hashing a deep nest of tuples would overflow the interpreter's stack, and one of shared tuples never end.
+    """
+    for value in values:
+        for part in value if type(value) is tuple else (value,):
+            if type(part) not in KEYS:
+                raise TypeError(f"a {type(part).__name__} as a key or in a set")
+    return values
+
+
+def paired(values: list[Any]) -> Any:
+    """(key, value) pairs from a row of both in turn."""
+    return zip(keys(values[::2]), values[1::2], strict=True)
+
+
 def _tuple_of(count: int) -> Callable[[Machine, Any], None]:
     return lambda machine, _: machine.stack.append(machine.take(count))
 
@@ -157,14 +176,14 @@ INSTRUCTIONS: dict[str, Callable[[Machine, Any], None]] = {
     "POP_MARK": lambda machine, _: machine.after_mark(),
     "TUPLE": _from_mark(tuple),
     "LIST": _from_mark(list),
-    "FROZENSET": _from_mark(frozenset),
-    "DICT": _from_mark(lambda values: dict(zip(values[::2], values[1::2], strict=True))),
+    "FROZENSET": _from_mark(lambda values: frozenset(keys(values))),
+    "DICT": _from_mark(lambda values: dict(paired(values))),
     "TUPLE1": _tuple_of(1),
     "TUPLE2": _tuple_of(2),
     "TUPLE3": _tuple_of(3),
     "APPEND": lambda machine, _: machine.extend(list(machine.take(1))),
     "APPENDS": lambda machine, _: machine.extend(machine.after_mark()),
-    "ADDITEMS": lambda machine, _: (lambda values: machine.top(set).update(values))(machine.after_mark()),
+    "ADDITEMS": lambda machine, _: (lambda values: machine.top(set).update(keys(values)))(machine.after_mark()),
     "SETITEM": lambda machine, _: machine.assign(list(machine.take(2))),
     "SETITEMS": lambda machine, _: machine.assign(machine.after_mark()),
     "GLOBAL": lambda machine, argument: machine.look_up(argument.replace(" ", ".", 1)),

@@ -62,7 +62,9 @@ def sampled_softmax_loss(scores: SampledScores) -> Tensor:
 def importance_sampling_loss(scores: SampledScores) -> Tensor:
     """◆ −η_y + log(1/K Σ_k exp(η_{c_k}) / q(c_k)): self-normalised importance sampling (N2 §4.5.2).
 
-    Its gradient replaces E_{c∼p}[∇η_c] by Σ_k r_k ∇η_{c_k} / Σ_k r_k with r_k = exp(η_{c_k}) / q(c_k). Shape: → (B,)
+    Its gradient replaces E_{c∼p}[∇η_c] by Σ_k r_k ∇η_{c_k} / Σ_k r_k with r_k = exp(η_{c_k}) / q(c_k). Where y is not
+    among the draws nothing holds η_y back: few draws from a q unlike the model make training unstable, which is what
+    `AdaptiveProposal` is for. Shape: → (B,)
     """
     corrected = scores.drawn - (scores.log_q_drawn + math.log(scores.drawn.shape[-1]))
     return corrected.logsumexp(-1) - scores.target
@@ -100,7 +102,7 @@ class FixedProposal(Module):
 
     def __init__(self, num_classes: int, weights: Tensor | None = None, power: float = 1.0) -> None:
         super().__init__()
-        weights = weft.ones(num_classes) if weights is None else weights.to(weft.get_default_dtype())
+        weights = weft.ones(num_classes) if weights is None else weights * 1.0  # counts become floats
         if tuple(weights.shape) != (num_classes,) or not bool((weights > 0).all()):
             raise OptionError(f"FixedProposal: expected {num_classes} positive weights, got {tuple(weights.shape)}")
         probability = weights**power

@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     einsum,
     elementwise,
     fft,
+    fused,
     grid,
     index,
     join,

@@ -120,8 +120,8 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     return LuFactorEx(*_factored("linalg.lu_factor_ex", A, pivot, check_errors))
 
 
-@operation()
-def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> tuple[Tensor, ...]:
+@operation(out=True)
+def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """L and U packed in one matrix and the pivots (older form of linalg.lu_factor_ex)."""
     packed, pivots, info = _factored("lu", input, pivot, False)
     return (packed, pivots, info) if get_infos else (packed, pivots)

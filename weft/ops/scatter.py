@@ -90,7 +90,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return INDEX(x, *along(places, d), at=0).reshape(index.shape)
 
 
-@operation()
+@operation(out=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """gather after both were broadcast against each other (apart from `dim`)."""
     indices = _check_index(indices, "take_along_dim", (dtypes.int64,))

@@ -355,7 +355,7 @@ def _check_histogram(x: Tensor, weight: Tensor | None, name: str) -> None:
         raise DtypeError(f"{name}: weight and input should have the same dtype, got {weight.dtype} and {x.dtype}")
 
 
-@operation(differentiable=False)
+@operation(out=True, differentiable=False)
 def histogram(
     input: Tensor,
     bins: Any,

@@ -79,11 +79,11 @@ class StickBreakingTransform(PlainTransform):
 
     def forward_shape(self, shape: Any) -> Any:
         _need_dimensions(shape, 1)
-        return shape[:-1] + (shape[-1] + 1,)
+        return (*shape[:-1], shape[-1] + 1)
 
     def inverse_shape(self, shape: Any) -> Any:
         _need_dimensions(shape, 1)
-        return shape[:-1] + (shape[-1] - 1,)
+        return (*shape[:-1], shape[-1] - 1)
 
 
 class LowerCholeskyTransform(PlainTransform):
@@ -142,10 +142,10 @@ class CorrCholeskyTransform(PlainTransform):
         size = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != shape[-1]:
             raise ValueError(f"Input is not a flattened lower-diagonal number: {shape[-1]} is not D(D - 1)/2")
-        return shape[:-1] + (size, size)
+        return (*shape[:-1], size, size)
 
     def inverse_shape(self, shape: Any) -> Any:
         _need_dimensions(shape, 2)
         if shape[-2] != shape[-1]:
             raise ValueError(f"Input is not square: {tuple(shape[-2:])}")
-        return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)
+        return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)

@@ -7,12 +7,14 @@ rms_norm divides by the root mean square alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import weft
 
 from ...dtype import LOW_PRECISION, finfo, float32
 from ...errors import DtypeError, ShapeError
+from ...ops.fused import CHANNEL_NORMALIZE, ROW_NORMALIZE
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 
@@ -41,13 +43,11 @@ def batch_norm(
     x, mean, variance, scale, shift = widened(input, running_mean, running_var, weight, bias)
     if not training:
         return _normalized_by(x, mean, variance, scale, shift, eps).to(input.dtype)
-    dims = (0, *range(2, input.ndim))
-    centred, mean, variance = _centred(x, dims)
+    y, mean, variance = _channels_normalized(x, scale, shift, 0, eps)
     count = input.numel() // max(input.shape[1], 1)
     if running_mean is not None and count:
         _move_statistics(running_mean, running_var, mean.reshape(-1), variance.reshape(-1), momentum, count)
-    y = centred * (variance + eps).rsqrt()
-    return _affine(y, _per_channel(scale, x), _per_channel(shift, x)).to(input.dtype)
+    return y.to(input.dtype)
 
 
 def instance_norm(
@@ -82,12 +82,10 @@ def instance_norm(
     named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check_channels(name, input, named)
     x, scale, shift = widened(input, weight, bias)
-    centred, mean, variance = _centred(x, tuple(range(2, input.ndim)))
+    y, mean, variance = _channels_normalized(x, scale, shift, input.shape[1], eps)
     if running_mean is not None:
-        over_examples = mean.mean(0).reshape(-1), variance.mean(0).reshape(-1)
-        _move_statistics(running_mean, running_var, *over_examples, momentum, count)
-    y = centred * (variance + eps).rsqrt()
-    return _affine(y, _per_channel(scale, x), _per_channel(shift, x)).to(input.dtype)
+        _move_statistics(running_mean, running_var, mean.mean(0), variance.mean(0), momentum, count)
+    return y.to(input.dtype)
 
 
 def layer_norm(
@@ -102,11 +100,12 @@ def layer_norm(
     Shape: (*, normalized_shape), parameters normalized_shape → the same as the input
     """
     _check_input("layer_norm", input)
-    dims = _last_dims("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias})
+    width = _last_sizes("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias})
     _check_types("layer_norm", input, {"weight": weight, "bias": bias})
     x, scale, shift = widened(input, weight, bias)
-    centred, _, variance = _centred(x, dims)
-    y = _affine(centred * (variance + eps).rsqrt(), scale, shift)
+    y = ROW_NORMALIZE(x, *_given(scale, shift), width=width, eps=eps, centre=True)[0]
+    if scale is None and shift is not None:
+        y = y + shift
     return y if y.dtype is input.dtype else y.to(input.dtype)
 
 
@@ -119,12 +118,15 @@ def rms_norm(
     """
     require_tensor(input, "rms_norm")
     require_float(input, "rms_norm", complex_too=True)
-    dims = _last_dims("rms_norm", input, normalized_shape, {"weight": weight})
+    width = _last_sizes("rms_norm", input, normalized_shape, {"weight": weight})
     x, scale = widened(input, weight)
     if eps is None:
         eps = finfo(x.dtype).eps
+    if not x.is_complex() and (scale is None or scale.dtype is x.dtype):
+        return ROW_NORMALIZE(x, *_given(scale, None), width=width, eps=eps, centre=False)[0].to(input.dtype)
+    dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     y = x * (x.square().mean(dims, keepdim=True) + eps).rsqrt()
-    return _affine(y, scale, None).to(input.dtype)
+    return (y if scale is None else y * scale).to(input.dtype)
 
 
 def group_norm(
@@ -150,26 +152,25 @@ def group_norm(
         raise ShapeError(f"{name}: expected more than 1 value per channel when training, got input {list(input.shape)}")
     _check_channels(name, input, {"weight": weight, "bias": bias})
     x, scale, shift = widened(input, weight, bias)
-    grouped = x.reshape(examples, num_groups, x[:1].numel() // num_groups if examples else 0)  # (N, G, C/G · space)
-    centred, _, variance = _centred(grouped, (2,))
-    y = (centred * (variance + eps).rsqrt()).reshape(input.shape)
-    return _affine(y, _per_channel(scale, x), _per_channel(shift, x)).to(input.dtype)
+    return _channels_normalized(x, scale, shift, num_groups, eps)[0].to(input.dtype)
 
 
 # -------------------------------------------------------------------------------------------- arithmetic
 
 
-def _centred(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """x − mean, the mean and the biased variance, all keeping the dimensions."""
-    mean = x.mean(dims, keepdim=True)
-    centred = x - mean
-    return centred, mean, centred.square().mean(dims, keepdim=True)
+def _channels_normalized(
+    x: Tensor, scale: Tensor | None, shift: Tensor | None, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x normalised, scaled and shifted; the means and biased variances, (1, C) for groups = 0 (the batch), else (N, C)."""
+    y, mean, variance = CHANNEL_NORMALIZE(x, *_given(scale, shift), groups=groups, eps=eps)
+    if scale is None and shift is not None:
+        y = y + _per_channel(shift, x)
+    return y, mean, variance
 
 
-def _affine(y: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
-    if scale is not None:
-        y = y * scale
-    return y if shift is None else y + shift
+def _given(scale: Tensor | None, shift: Tensor | None) -> tuple[Tensor, ...]:
+    """The parameters that a primitive takes: a shift only behind a scale."""
+    return () if scale is None else (scale,) if shift is None else (scale, shift)
 
 
 def _per_channel(parameter: Tensor | None, x: Tensor) -> Tensor | None:
@@ -274,10 +275,8 @@ def _check_types(name: str, input: Tensor, parameters: dict[str, Tensor | None])
             )
 
 
-def _last_dims(
-    name: str, input: Tensor, normalized_shape: Sequence[int], parameters: dict[str, Tensor | None]
-) -> tuple[int, ...]:
-    """The dimensions that `normalized_shape` names, after checking that they have its sizes."""
+def _last_sizes(name: str, input: Tensor, normalized_shape: Sequence[int], parameters: dict[str, Tensor | None]) -> int:
+    """The number of elements that `normalized_shape` covers, after checking that the last dimensions have its sizes."""
     if isinstance(normalized_shape, int):
         raise TypeError(
             f"{name}: argument 'normalized_shape' must be tuple of ints, not int; write ({normalized_shape},)"
@@ -296,4 +295,4 @@ def _last_dims(
             f"{name}: given normalized_shape={list(shape)}, expected input with shape [*, {str(list(shape))[1:-1]}], "
             f"but got input of size {list(input.shape)}"
         )
-    return tuple(range(input.ndim - len(shape), input.ndim))
+    return math.prod(shape)

@@ -1,0 +1,319 @@
+"""Operations that a composite would be too slow for: normalisation and cross entropy, forward and backward whole.
+
+Each is two primitives, the function and its slope, in NumPy over pieces of the input that stay in cache. When the
+gradient itself is to be differentiated, it is computed by tensor operations instead (`formula`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..autograd.tape import mode
+from .primitive import PRIMITIVES, Opaque, register_module
+
+PIECE = 1 << 15  # elements worked on at a time: 128 KiB of float32
+
+
+def pieces(x: ndarray) -> Iterator[slice]:
+    """Slices of dimension 0 with about PIECE elements each."""
+    count = len(x)
+    step = max(1, PIECE * count // max(1, x.size))
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+class Fused(Opaque, abstract=True):
+    """Returns its result and what its slope needs; only the result is for others.
+
+    `slope` is the primitive of the gradient, called as slope(g, *inputs, *kept, **params) while nothing is recorded.
+    `formula(g, *inputs, **params)` is the same in tensor operations.
+    """
+
+    slope: Opaque
+    results = 1  # how many of the outputs are results, the rest is kept for the slope
+
+    def vjp(self, g, y, *inputs, **params):
+        g = g[: self.results]
+        found = self.formula(*g, *inputs, **params) if mode.grad else self.slope(*g, *inputs, *y, **params)
+        return (*found, *(None,) * (len(inputs) - len(found)))
+
+    def make_node(self, out: Any, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Any:
+        return super().make_node(out[self.results :], inputs, params, needs)  # the results need not be kept
+
+
+# ----------------------------------------------------------------------------------- normalisation of rows
+
+
+class RowNormalizeSlope(Opaque):
+    """Gradients of `RowNormalize`: ĝ = g w; gˣ = ρ (ĝ − mean ĝ − x̂ mean(ĝ x̂)), gʷ = Σ g x̂, gᵇ = Σ g over rows."""
+
+    differentiable = False
+
+    def reference(self, g, x, *rest, width, eps, centre):
+        *parameters, mean, factor = rest
+        g, rows = g.reshape(-1, width), x.reshape(-1, width)
+        weight = parameters[0].reshape(-1) if parameters else None
+        gx, sums = np.empty(rows.shape, x.dtype), np.zeros((2, width), x.dtype)
+        for part in pieces(rows):
+            _row_slope(g[part], rows[part], weight, mean[part], factor[part], centre, gx[part], sums)
+        shaped = [s.reshape(p.shape) for s, p in zip(sums, parameters, strict=False)]
+        return (gx.reshape(x.shape), *shaped)
+
+
+def _row_slope(
+    g: ndarray,
+    x: ndarray,
+    weight: ndarray | None,
+    mean: ndarray,
+    factor: ndarray,
+    centre: bool,
+    out: ndarray,
+    sums: ndarray,
+) -> None:
+    """One piece of rows: its gradient into `out`, its share of the gradients of weight and bias added to `sums`."""
+    width, g = x.shape[1], np.ascontiguousarray(g)
+    centred = np.subtract(x, mean) if centre else x.copy()
+    product = g * centred
+    if weight is None:
+        first, second, scaled = row_sums(g), row_sums(product), g
+    else:
+        sums[0] += factor[:, 0] @ product
+        sums[1] += np.ones(len(x), x.dtype) @ g
+        first, second, scaled = g @ weight, product @ weight, np.multiply(g, weight, out=out)
+    centred *= second[:, None] * factor**2 / width
+    if centre:
+        centred += first[:, None] / width
+    np.subtract(scaled, centred, out=out)
+    out *= factor
+
+
+def row_sums(x: ndarray) -> ndarray:
+    """Σ over the last of two dimensions, as a product with ones: several times faster than a reduction."""
+    return x @ np.ones(x.shape[1], x.dtype)
+
+
+class RowNormalize(Fused):
+    """y = (x − μ) ρ w + b with ρ = 1/√(σ² + ε), over rows of `width` elements; not centred: μ = 0 (root mean square).
+
+    w and b have `width` elements, or are left out. Kept: μ and ρ of each row
+    """
+
+    slope = RowNormalizeSlope()
+
+    def reference(self, x, weight=None, bias=None, *, width, eps, centre):
+        rows = x.reshape(-1, width)
+        y = np.empty(rows.shape, x.dtype)
+        mean, factor = np.zeros((len(rows), 1), x.dtype), np.empty((len(rows), 1), x.dtype)
+        weight, bias = (p if p is None else p.reshape(-1) for p in (weight, bias))
+        for part in pieces(rows):
+            out = y[part]
+            if centre:
+                np.divide(row_sums(rows[part])[:, None], width, out=mean[part])
+                np.subtract(rows[part], mean[part], out=out)
+            else:
+                np.copyto(out, rows[part])
+            square = np.vecdot(out, out)[:, None]
+            np.divide(1, np.sqrt(square / width + eps), out=factor[part])
+            _scale(out, factor[part], weight, bias)
+        return y.reshape(x.shape), mean, factor
+
+    def formula(self, g, x, weight=None, bias=None, *, width, eps, centre):
+        rows, g = x.reshape(-1, width), g.reshape(-1, width)
+        centred = rows - rows.mean(1, keepdim=True) if centre else rows
+        factor = (centred.square().mean(1, keepdim=True) + eps).rsqrt()
+        normal = centred * factor
+        scaled = g if weight is None else g * weight.reshape(-1)
+        gx = scaled - normal * (scaled * normal).mean(1, keepdim=True)
+        gx = (gx - scaled.mean(1, keepdim=True) if centre else gx) * factor
+        found = [gx.reshape(x.shape)]
+        if weight is not None:
+            found.append((g * normal).sum(0).reshape(weight.shape))
+        return (*found, g.sum(0).reshape(bias.shape)) if bias is not None else tuple(found)
+
+
+def _scale(x: ndarray, factor: ndarray, weight: ndarray | None, bias: ndarray | None) -> None:
+    """x ← x · factor · weight + bias, in place."""
+    x *= factor
+    if weight is not None:
+        x *= weight
+    if bias is not None:
+        x += bias
+
+
+# ------------------------------------------------------------------------------- normalisation of channels
+
+
+def as_places(x: ndarray) -> ndarray:
+    """(N, C, *) → (N, C, S)."""
+    return x.reshape(*x.shape[:2], -1) if x.size else x.reshape(*x.shape[:2], 0)
+
+
+def pooled(sums: ndarray, groups: int) -> ndarray:
+    """Sums of channels (N, C) added up over the batch (groups = 0) → (1, C), or over groups of channels → (N, C)."""
+    if groups == 0:
+        return np.add.reduce(sums, 0, keepdims=True)
+    examples, channels = sums.shape
+    if groups == channels:
+        return sums
+    total = np.add.reduce(sums.reshape(examples, groups, -1), 2)
+    return np.repeat(total, channels // groups, 1)
+
+
+def elements(x: ndarray, groups: int) -> int:
+    """How many elements one mean is taken over; x (N, C, S)."""
+    return x.size // max(x.shape[1], 1) if groups == 0 else x.shape[1] * x.shape[2] // groups
+
+
+class ChannelNormalizeSlope(Opaque):
+    """Gradients of `ChannelNormalize`, from Σ g and Σ g (x − μ) of every channel of every example."""
+
+    differentiable = False
+
+    def reference(self, g, x, *rest, groups, eps):
+        *parameters, mean, variance = rest
+        weight = parameters[0] if parameters else None
+        factor = 1 / np.sqrt(variance + eps)
+        x3, g3 = as_places(x), as_places(g)
+        gx, sums = np.empty(x3.shape, x.dtype), np.empty((2, *x3.shape[:2]), x.dtype)
+        parts = [slice(None)] if groups == 0 else pieces(x3)
+        for part in parts:
+            own = slice(None) if groups == 0 else part
+            _channel_slope(g3[part], x3[part], weight, mean[own], factor[own], groups, gx[part], sums[:, part])
+        sums[1] *= factor
+        found = [total for total, _ in zip((sums[1], sums[0]), parameters, strict=False)]
+        return (gx.reshape(x.shape), *(np.add.reduce(total, 0) for total in found))
+
+
+def _channel_slope(
+    g: ndarray,
+    x: ndarray,
+    weight: ndarray | None,
+    mean: ndarray,
+    factor: ndarray,
+    groups: int,
+    out: ndarray,
+    sums: ndarray,
+) -> None:
+    """gˣ = A g + B (x − μ) + C with coefficients of the size of channels; `sums` gets Σ g and Σ g (x − μ)."""
+    g = np.ascontiguousarray(g)
+    np.subtract(x, mean[:, :, None], out=out)
+    sums[0], sums[1] = place_sums(g), place_dots(g, out)
+    first, second = sums if weight is None else sums * weight
+    count = elements(x, groups)
+    own = factor if weight is None else factor * weight
+    slope = pooled(second, groups) * factor**3 / -count
+    offset = pooled(first, groups) * factor / -count
+    out *= slope[:, :, None]
+    out += offset[:, :, None]
+    out += g * own[:, :, None]
+
+
+def place_sums(x: ndarray) -> ndarray:
+    """Σ_s x. Shape: (N, C, S) → (N, C)."""
+    return x[:, :, 0] if x.shape[2] == 1 else row_sums(x.reshape(-1, x.shape[2])).reshape(x.shape[:2])
+
+
+def place_dots(a: ndarray, b: ndarray) -> ndarray:
+    """Σ_s a b. Shape: (N, C, S), (N, C, S) → (N, C)."""
+    return (a * b)[:, :, 0] if a.shape[2] == 1 else np.vecdot(a, b)
+
+
+class ChannelNormalize(Fused):
+    """y = (x − μ) ρ w + b with ρ = 1/√(σ² + ε), w and b one for each channel, x (N, C, *).
+
+    groups = 0: μ and σ² of each channel over the batch; else of each example over each of `groups` groups of channels.
+    Kept: μ and σ², of shape (1, C) or (N, C)
+    """
+
+    slope = ChannelNormalizeSlope()
+
+    def reference(self, x, weight=None, bias=None, *, groups, eps):
+        x3 = as_places(x)
+        y = np.empty(x3.shape, x.dtype)
+        if groups == 0:
+            mean, variance = _channel_normalize(x3, weight, bias, groups, eps, y)
+            return y.reshape(x.shape), mean, variance
+        mean, variance = np.empty((2, *x3.shape[:2]), x.dtype)
+        for part in pieces(x3):
+            mean[part], variance[part] = _channel_normalize(x3[part], weight, bias, groups, eps, y[part])
+        return y.reshape(x.shape), mean, variance
+
+    def formula(self, g, x, weight=None, bias=None, *, groups, eps):
+        shape = x.shape
+        batch = groups == 0
+        split = (*shape[:2], -1) if batch else (shape[0], groups, shape[1] // groups, -1)  # (N, C, S), (N, G, C/G, S)
+        dims = (0, 2) if batch else (2, 3)
+        per_channel = lambda p: p.reshape(-1, 1) if batch else p.reshape(groups, -1, 1)
+        x, g = x.reshape(split), g.reshape(split)
+        centred = x - x.mean(dims, keepdim=True)
+        factor = (centred.square().mean(dims, keepdim=True) + eps).rsqrt()
+        normal = centred * factor
+        scaled = g if weight is None else g * per_channel(weight)
+        gx = scaled - scaled.mean(dims, keepdim=True) - normal * (scaled * normal).mean(dims, keepdim=True)
+        found = [(gx * factor).reshape(shape)]
+        over = (0, 2) if batch else (0, 3)
+        if weight is not None:
+            found.append((g * normal).sum(over).reshape(weight.shape))
+        return (*found, g.sum(over).reshape(bias.shape)) if bias is not None else tuple(found)
+
+
+def _channel_normalize(
+    x: ndarray, weight: ndarray | None, bias: ndarray | None, groups: int, eps: float, out: ndarray
+) -> tuple[ndarray, ndarray]:
+    """(x − μ) ρ w + b into `out`; μ and σ²."""
+    count = elements(x, groups)
+    mean = pooled(place_sums(x), groups) / count
+    np.subtract(x, mean[:, :, None], out=out)
+    variance = pooled(place_dots(out, out), groups) / count
+    factor = 1 / np.sqrt(variance + eps)
+    out *= (factor if weight is None else factor * weight)[:, :, None]
+    if bias is not None:
+        out += bias[:, None]
+    return mean, variance
+
+
+# ------------------------------------------------------------------------------------------ cross entropy
+
+
+class ClassEntropySlope(Opaque):
+    """Gradient of `ClassEntropy`: g (softmax x − one-hot of the class)."""
+
+    differentiable = False
+
+    def reference(self, g, x, index, normalizer):
+        out = np.empty(x.shape, x.dtype)
+        for part in pieces(x):
+            rows = np.subtract(x[part], normalizer[part, None], out=out[part])
+            np.exp(rows, out=rows)
+            rows[np.arange(len(rows)), index[part]] -= 1
+            rows *= g[part, None]
+        return (out,)
+
+
+class ClassEntropy(Fused):
+    """log Σ_c exp x_c − x_t, the negative log probability of class t. Shape: (N, C), (N,) → (N,), kept (N,)."""
+
+    slope = ClassEntropySlope()
+
+    def reference(self, x, index):
+        normalizer = np.empty(len(x), x.dtype)
+        for part in pieces(x):
+            rows = x[part]
+            top = np.maximum.reduce(rows, 1, keepdims=True)
+            top = np.where(np.isfinite(top), top, x.dtype.type(0))
+            shifted = np.exp(rows - top)
+            np.add(np.log(np.add.reduce(shifted, 1)), top[:, 0], out=normalizer[part])
+        return normalizer - x[np.arange(len(x)), index], normalizer
+
+    def formula(self, g, x, index):
+        one_hot = x.detach() * 0
+        one_hot = one_hot.masked_fill(one_hot != 0, 0).scatter(1, index.unsqueeze(1), 1.0)
+        return ((x.softmax(1) - one_hot) * g.unsqueeze(1),)
+
+
+register_module(__name__)
+ROW_NORMALIZE, CHANNEL_NORMALIZE = PRIMITIVES["RowNormalize"], PRIMITIVES["ChannelNormalize"]
+CLASS_ENTROPY = PRIMITIVES["ClassEntropy"]
