@@ -177,7 +177,7 @@ COUNTED = {
         lambda n: n.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True),
         [(5, 3, 8), (7, 3, 8), (7, 3, 8)],
     ),
-    "Transformer": (lambda n: n.Transformer(8, 2, 1, 1, 16), [(5, 3, 8), (4, 3, 8)]),
+    "Transformer": (lambda n: n.Transformer(8, 2, 1, 1, 16, batch_first=True), [(3, 5, 8), (3, 4, 8)]),
 }
 
 

@@ -14,6 +14,7 @@ RANDOM = np.random.default_rng(0)
 @pytest.fixture(autouse=True)
 def _same_numbers_for_every_test() -> None:
     RANDOM.bit_generator.state = np.random.default_rng(0).bit_generator.state
+    weft.manual_seed(0)
 
 
 def sample(*shape: int) -> weft.Tensor:

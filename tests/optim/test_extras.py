@@ -135,7 +135,7 @@ def test_lbfgs_in_rosenbrocks_valley() -> None:
             value.backward()
             return value
 
-        assert float(optimizer.step(closure)) == pytest.approx(24.2)
+        assert optimizer.step(closure).item() == pytest.approx(24.2)
         found.append((p.detach().numpy(), optimizer.state[p]["func_evals"]))
     np.testing.assert_allclose(found[0][0], [1.0, 1.0], atol=1e-4)
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-6)
@@ -145,34 +145,11 @@ def test_lbfgs_in_rosenbrocks_valley() -> None:
 # ------------------------------------------------------------------------------------- sparse gradients
 
 
-class Rows(weft.Tensor):
-    """A gradient of an embedding: some rows and their values, as a sparse tensor shows them."""
-
-    is_sparse = True
-
-    def __new__(cls, rows: np.ndarray, values: np.ndarray, count: int) -> Rows:
-        dense = np.zeros((count, *values.shape[1:]), values.dtype)
-        np.add.at(dense, rows, values)
-        out = weft.from_numpy(dense)._as_subclass(cls)
-        out.places = np.unique(rows)
-        return out
-
-    def __init__(self, *_: Any) -> None: ...
-
-    def coalesce(self) -> Rows:
-        return self
-
-    def indices(self) -> weft.Tensor:
-        return weft.from_numpy(self.places[None].copy())  # (1, nnz)
-
-    def values(self) -> weft.Tensor:
-        return weft.from_numpy(self.array[self.places])  # (nnz, …)
-
-    def to_dense(self) -> weft.Tensor:
-        return weft.from_numpy(self.array)
-
-    def __neg__(self) -> Rows:
-        return Rows(self.places, -self.array[self.places], len(self.array))
+def look_up(library: Any, table: Any, rows: np.ndarray, factors: np.ndarray) -> None:
+    """Give the table a sparse gradient: `factors` added into `rows`."""
+    table.grad = None
+    picked = library.nn.functional.embedding(library.from_numpy(rows), table, sparse=True)
+    (picked * library.from_numpy(factors)).sum().backward()
 
 
 @pytest.mark.parametrize(
@@ -192,19 +169,35 @@ def test_sparse_gradients(name: str, options: dict[str, Any]) -> None:
     p, q = parameter(weft, first), parameter(torch, first)
     ours, theirs = getattr(weft.optim, name)([p], **options), getattr(torch.optim, name)([q], **options)
     for _ in range(50):
-        rows, values = rng.integers(0, 8, 4), rng.standard_normal((4, 3))  # rows may repeat; 8 and 9 never come
-        p.grad = Rows(rows, values, 10)
-        q.grad = torch.sparse_coo_tensor(torch.from_numpy(rows[None]), torch.from_numpy(values), (10, 3))
-        ours.step()
-        theirs.step()
+        rows, factors = rng.integers(0, 8, 4), rng.standard_normal((4, 3))  # rows may repeat; 8 and 9 never come
+        for library, table, optimizer in ((weft, p, ours), (torch, q, theirs)):
+            look_up(library, table, rows, factors)
+            optimizer.step()
+    assert p.grad.is_sparse
     np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-6, atol=1e-9)
     assert np.array_equal(p.detach().numpy()[8:], first[8:])
+    ours.zero_grad(set_to_none=False)
+    assert p.grad is None
+
+
+def test_sparse_gradients_are_clipped_as_dense_ones() -> None:
+    rng = np.random.default_rng(0)
+    table, rows, factors = rng.standard_normal((5, 3)), np.array([1, 3, 1]), rng.standard_normal((3, 3))
+    p, q = parameter(weft, table), parameter(torch, table)
+    look_up(weft, p, rows, factors)
+    look_up(torch, q, rows, factors)
+    q.grad = q.grad.to_dense()
+    assert weft.nn.utils.clip_grad_norm_(p, 0.5).item() == pytest.approx(torch.nn.utils.clip_grad_norm_(q, 0.5).item())
+    np.testing.assert_allclose(p.grad.to_dense().numpy(), q.grad.numpy(), rtol=1e-9)
 
 
 def test_sparse_gradients_where_they_do_not_belong() -> None:
     def stepped(name: str, sparse: bool, **options: Any) -> None:
         p = parameter(weft, np.ones((4, 2)))
-        p.grad = Rows(np.array([1]), np.ones((1, 2)), 4) if sparse else weft.ones(4, 2, dtype=weft.float64)
+        if sparse:
+            look_up(weft, p, np.array([1]), np.ones((1, 2)))
+        else:
+            p.grad = weft.ones(4, 2, dtype=weft.float64)
         getattr(weft.optim, name)([p], **options).step()
 
     with pytest.raises(RuntimeError, match="Adam does not support sparse gradients, please consider SparseAdam"):

@@ -1,4 +1,7 @@
-"""LeNet with batch normalisation on small made-up images: Conv2d, BatchNorm2d, pooling, Adam, evaluation at the end."""
+"""LeNet with batch normalisation on small made-up images: Conv2d, BatchNorm2d, pooling, Adam, evaluation at the end.
+
+Convolutions before batch normalisation have no bias: its gradient would be rounding noise, which Adam blows up.
+"""
 
 import numpy as np
 

@@ -53,6 +53,12 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
         logits, value = weft.broadcast_tensors(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value.to(logits.dtype), reduction="none")
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """1 − p at 0, 1 at 1."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return weft.where(value < 1, 1 - self.probs, 1.0)
+
     def entropy(self) -> Tensor:
         return binary_entropy(self.logits, self.probs)
 

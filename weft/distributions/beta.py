@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..ops.implicit_gamma import log_standard_gamma
+from ..ops.quantiles import betainc, betaincinv
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -59,6 +60,15 @@ class Beta(ExponentialFamily):
             self._validate_sample(value)
         powers = weft.xlogy(self.concentration1 - 1, value) + weft.special.xlog1py(self.concentration0 - 1, -value)
         return powers - self._log_normalizer(self.concentration1, self.concentration0)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The incomplete beta function I(α, β, x); gradients in x."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return betainc(self.concentration1, self.concentration0, value)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return betaincinv(self.concentration1, self.concentration0, value)
 
     def entropy(self) -> Tensor:
         own = (self.concentration1 - 1) * self.concentration1.digamma()

@@ -8,6 +8,7 @@ import weft
 
 from ..autograd import no_grad
 from ..nn import functional as F
+from ..ops.quantiles import betainc
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -62,6 +63,14 @@ class Binomial(ProbsOrLogits, Distribution):
         n = self.total_count
         choices = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         return choices + value * self.logits - n * F.softplus(self.logits)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """I(n − k, k + 1, 1 − p), the incomplete beta function."""
+        if self._validate_args:
+            self._validate_sample(value)
+        failures = (self.total_count - value.floor()).clamp(min=0)
+        found = betainc(failures.clamp(min=1), value.floor() + 1, 1 - self.probs)
+        return weft.where(failures == 0, 1.0, found)
 
     def entropy(self) -> Tensor:
         log_prob = self.log_prob(self.enumerate_support(False))

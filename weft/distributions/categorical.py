@@ -66,6 +66,15 @@ class Categorical(ProbsOrLogits, Distribution):
         logits = self.logits.expand((*shape, self._num_events))
         return logits.gather(-1, index.expand((*shape, 1))).squeeze(-1)
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """p₀ + … + p_k."""
+        if self._validate_args:
+            self._validate_sample(value)
+        index = value.long().unsqueeze(-1)
+        shape = weft.broadcast_shapes(index.shape[:-1], self._batch_shape)
+        sums = self.probs.cumsum(-1).expand((*shape, self._num_events))
+        return sums.gather(-1, index.expand((*shape, 1))).squeeze(-1)
+
     def entropy(self) -> Tensor:
         finite = self.logits.clamp(min=weft.finfo(self.logits.dtype).min)
         return -(finite * self.probs).sum(-1)

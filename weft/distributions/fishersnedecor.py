@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..ops.implicit_gamma import standard_gamma
+from ..ops.quantiles import betainc, betaincinv
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -58,3 +59,14 @@ class FisherSnedecor(Distribution):
         normaliser = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
         shape = half1 * ratio.log() + (half1 - 1) * value.log()
         return normaliser + shape - (half1 + half2) * (ratio * value).log1p()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """I(ν₁/2, ν₂/2, ν₁x/(ν₁x + ν₂)); gradients in x."""
+        if self._validate_args:
+            self._validate_sample(value)
+        scaled = self.df1 * value
+        return betainc(self.df1 / 2, self.df2 / 2, scaled / (scaled + self.df2))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        share = betaincinv(self.df1 / 2, self.df2 / 2, value)
+        return self.df2 / self.df1 * share / (1 - share)

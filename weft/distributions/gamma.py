@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..ops.implicit_gamma import standard_gamma
+from ..ops.quantiles import gammaincinv
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -58,6 +59,9 @@ class Gamma(ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         return weft.special.gammainc(self.concentration, self.rate * value)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return gammaincinv(self.concentration, value) / self.rate
 
     def entropy(self) -> Tensor:
         alpha = self.concentration

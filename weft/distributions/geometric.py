@@ -53,5 +53,11 @@ class Geometric(ProbsOrLogits, Distribution):
             self._validate_sample(value)
         return weft.special.xlog1py(value, -self.probs) + self.probs.log()
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """1 − (1 − p)^(⌊k⌋ + 1)."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(weft.special.xlog1py(value.floor() + 1, -self.probs)).expm1()
+
     def entropy(self) -> Tensor:
         return binary_entropy(self.logits, self.probs) / self.probs

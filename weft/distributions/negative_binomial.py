@@ -8,6 +8,7 @@ import weft
 
 from ..autograd import no_grad
 from ..nn import functional as F
+from ..ops.quantiles import betainc
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -61,3 +62,9 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         powers = r * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
         ways = (r + value).lgamma() - (value + 1).lgamma() - r.lgamma()
         return powers + weft.where(r + value == 0, 0.0, ways)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """I(r, k + 1, 1 − p), the incomplete beta function."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return betainc(self.total_count, value.floor() + 1, 1 - self.probs)

@@ -46,6 +46,12 @@ class Poisson(ExponentialFamily):
             self._validate_sample(value)
         return weft.xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """Q(⌊k⌋ + 1, λ), the upper incomplete gamma function."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return weft.special.gammaincc(value.floor() + 1, self.rate)
+
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
         return (self.rate.log(),)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..ops.implicit_gamma import log_standard_gamma
+from ..ops.quantiles import betainc, betaincinv
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -57,6 +58,21 @@ class StudentT(Distribution):
     def _log_normaliser(self) -> Tensor:
         half = self.df / 2
         return self.scale.log() + 0.5 * (self.df * math.pi).log() + half.lgamma() - (half + 0.5).lgamma()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """½ I(ν/2, ½, ν/(ν + z²)) to the left of loc, its complement to the right; gradients in x."""
+        if self._validate_args:
+            self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        tail = betainc(self.df / 2, weft.full_like(self.df, 0.5), self.df / (self.df + z.square())) / 2
+        return weft.where(z < 0, tail, 1 - tail)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """z² = ν(1 − x)/x at the beta quantile x of twice the smaller tail."""
+        half, tail = weft.full_like(self.df, 0.5), 2 * weft.minimum(value, 1 - value)
+        x, rest = betaincinv(self.df / 2, half, tail), betaincinv(half, self.df / 2, 1 - tail)
+        square = weft.where(tail < 0.5, (1 - x) / x, rest / (1 - rest))
+        return self.loc + self.scale * (value - 0.5).sign() * (self.df * square).sqrt()
 
     def entropy(self) -> Tensor:
         upper = (self.df + 1) / 2

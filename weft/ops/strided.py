@@ -243,7 +243,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         layout = layout_of(np.empty(tuple(input.shape), np.int8))
         return STRIDED_READ(input, layout=layout, size=tuple(size), stride=tuple(stride), offset=storage_offset or 0)
     window = _checked_window(input, size, stride, storage_offset, "as_strided")
-    root = input._base if input._base is not None and input._base.dtype is input.dtype else input
+    root, base = input, input._base
+    if base is not None and base.dtype is input.dtype and base._needs_grad == input._needs_grad:
+        root = base  # unless the view is a leaf of its own
     window["offset"] -= _offset_of(root)
     return AS_STRIDED(root, layout=layout_of(root.array), **window)
 

@@ -24,8 +24,13 @@ class BatchSizeSchedule:
     `target` is anything with an attribute `batch_size` that is read at the start of an epoch: a batch sampler, a
     settings object. `batch_size` of the schedule itself is always the current size.
 
+    >>> import types
     >>> settings = types.SimpleNamespace(batch_size=32)
     >>> schedule = BatchSizeSchedule(settings, milestones=[10, 20], growth=4, max_batch_size=256)
+    >>> for _ in range(10):
+    ...     schedule.step()
+    >>> settings.batch_size
+    128
     """
 
     def __init__(

@@ -128,12 +128,12 @@ class Optimizer:
         self._update(parameter, gradient, state, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or (`set_to_none=False`) fill them with zeros."""
+        """Forget the gradients, or (`set_to_none=False`) fill those that are dense with zeros."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                if set_to_none:
+                if set_to_none or parameter.grad.is_sparse:
                     parameter.grad = None
                 else:
                     parameter.grad = parameter.grad.detach().zero_()

@@ -30,7 +30,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return weft.tensor(0.0)
-    norms = [weft.linalg.vector_norm(_dense(t), norm_type) for t in tensors]
+    norms = [weft.linalg.vector_norm(_elements(t), norm_type) for t in tensors]
     total = weft.linalg.vector_norm(weft.stack(_of_one_type(norms)), norm_type)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
@@ -41,7 +41,8 @@ def get_total_norm(
     return total
 
 
-def _dense(tensor: Any) -> Tensor:
+def _elements(tensor: Any) -> Tensor:
+    """All elements, of a sparse tensor those that are kept."""
     return tensor.coalesce().values() if tensor.is_sparse else tensor.detach()
 
 
