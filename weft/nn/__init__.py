@@ -17,6 +17,7 @@ from .linear import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .metric_loss import *  # noqa: F403
 from .module import *  # noqa: F403
+from .module_hooks import *  # noqa: F403
 from .neuron import *  # noqa: F403
 from .norm import *  # noqa: F403
 from .padding import *  # noqa: F403

@@ -279,17 +279,17 @@ class ParameterDict(Module):
         self.update(parameters or {})
 
     def __getitem__(self, key: str) -> Any:
-        return getattr(self, self._named(key))
+        return getattr(self, self._checked(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._keys[key] = None
-        setattr(self, self._named(key), _as_entry(value))
+        setattr(self, self._checked(key), _as_entry(value))
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
-        delattr(self, self._named(key))
+        delattr(self, self._checked(key))
 
-    def _named(self, key: Any) -> str:
+    def _checked(self, key: Any) -> str:
         if not isinstance(key, str):
             raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string: {key!r}")
         return key

@@ -1,6 +1,6 @@
 """Recurrent layers: RNN, LSTM and GRU, stacked and in both directions, on padded or packed sequences.
 
-The input projections of a whole sequence are one matrix product; `recurrent_cells.py` has the steps in time.
+The input projections of a whole sequence are one matrix product; `ops/recurrence.py` has the steps in time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import weft
 
 from ..errors import ShapeError
+from ..ops.recurrence import GRU_RECURRENCE, LSTM_RECURRENCE, TANH_RECURRENCE, State, lstm_step, unrolled
 from ..tensor import Tensor
 from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
-from .recurrent_cells import State, gru_step, lstm_step, rnn_step, unrolled
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -245,6 +245,10 @@ def projected(rows: Tensor, weights: dict[str, Tensor], both_biases: bool = True
     return F.linear(rows, weights["weight_ih"], bias)
 
 
+def _over(batch_sizes: Sequence[int], reverse: bool) -> dict[str, Any]:
+    return {"batch_sizes": tuple(batch_sizes), "reverse": reverse}
+
+
 class RNN(RNNBase):
     """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t−1} + b_hh), or max(·, 0) with nonlinearity='relu' (N1 §5.1, N2 §5.1).
 
@@ -276,9 +280,9 @@ class RNN(RNNBase):
     def run(
         self, rows: Tensor, state: State, weights: dict[str, Tensor], batch_sizes: Sequence[int], reverse: bool
     ) -> tuple[Tensor, State]:
-        weight, relu = weights["weight_hh"], self.nonlinearity == "relu"
-        step = lambda x, hidden: rnn_step(x, hidden, weight, None, relu)
-        return unrolled(step, projected(rows, weights), state, batch_sizes, reverse)
+        inputs, options = (projected(rows, weights), *state, weights["weight_hh"]), _over(batch_sizes, reverse)
+        y, *final = TANH_RECURRENCE(*inputs, relu=self.nonlinearity == "relu", **options)[:2]
+        return y, tuple(final)
 
 
 class LSTM(RNNBase):
@@ -314,9 +318,12 @@ class LSTM(RNNBase):
     def run(
         self, rows: Tensor, state: State, weights: dict[str, Tensor], batch_sizes: Sequence[int], reverse: bool
     ) -> tuple[Tensor, State]:
-        weight, projection = weights["weight_hh"], weights.get("weight_hr")
-        step = lambda x, hidden, cell: lstm_step(x, hidden, cell, weight, None, projection)
-        return unrolled(step, projected(rows, weights), state, batch_sizes, reverse)
+        x, weight, projection = projected(rows, weights), weights["weight_hh"], weights.get("weight_hr")
+        if projection is not None:
+            step = lambda x, hidden, cell: lstm_step(x, hidden, cell, weight, projection)
+            return unrolled(step, x, state, batch_sizes, reverse)
+        y, *final = LSTM_RECURRENCE(x, *state, weight, **_over(batch_sizes, reverse))[:3]
+        return y, tuple(final)
 
 
 class GRU(RNNBase):
@@ -348,9 +355,12 @@ class GRU(RNNBase):
     def run(
         self, rows: Tensor, state: State, weights: dict[str, Tensor], batch_sizes: Sequence[int], reverse: bool
     ) -> tuple[Tensor, State]:
-        weight, bias = weights["weight_hh"], weights.get("bias_hh")
-        step = lambda x, hidden: gru_step(x, hidden, weight, bias)
-        return unrolled(step, projected(rows, weights, both_biases=False), state, batch_sizes, reverse)
+        x, inner = (
+            projected(rows, weights, both_biases=False),
+            [weights[k] for k in ("weight_hh", "bias_hh") if k in weights],
+        )
+        y, *final = GRU_RECURRENCE(x, *state, *inner, **_over(batch_sizes, reverse))[:2]
+        return y, tuple(final)
 
 
 def _refuse(options: dict[str, Any]) -> None:

@@ -1,7 +1,6 @@
-"""Recurrent cells: one step in time as functions of tensors, and the modules that hold their weights.
+"""Recurrent cells: the modules that hold the weights of one step in time.
 
-A step takes the projected input of one time step and the state, and returns the new state, whose first entry is the
-output. `unrolled` repeats a step over a sequence; `recurrent.py` builds layers on both.
+The steps themselves are in `ops/recurrence.py`; `recurrent.py` has layers over whole sequences.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 import weft
 
 from ..errors import ShapeError
+from ..ops.recurrence import State, gru_step, lstm_step, rnn_step
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -20,88 +20,6 @@ from .module import Module
 from .parameter import Parameter
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
-
-State = tuple[Tensor, ...]
-Step = Callable[..., State]
-
-
-# ------------------------------------------------------------------------------------------------- steps
-
-
-def rnn_step(x: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, relu: bool = False) -> State:
-    """h' = tanh(x + W h + b), or with max(·, 0). Shape: x (N, H), h (N, H), W (H, H) → (N, H)."""
-    total = x + F.linear(hidden, weight, bias)
-    return (total.relu() if relu else total.tanh(),)
-
-
-def lstm_step(
-    x: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None
-) -> State:
-    """(i, f, g, o) = x + W h + b; c' = σ(f) c + σ(i) tanh(g); h' = σ(o) tanh(c'), projected if asked.
-
-    Shape: x (N, 4H), h (N, P), c (N, H), W (4H, P), projection (P, H) → (N, P), (N, H)
-    """
-    enter, forget, proposal, leave = (x + F.linear(hidden, weight, bias)).chunk(4, -1)
-    cell = forget.sigmoid() * cell + enter.sigmoid() * proposal.tanh()
-    hidden = leave.sigmoid() * cell.tanh()
-    return (hidden if projection is None else F.linear(hidden, projection)), cell
-
-
-def gru_step(x: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> State:
-    """r = σ(x_r + W_r h + b_r), z likewise, n = tanh(x_n + r (W_n h + b_n)); h' = (1 − z) n + z h.
-
-    Shape: x (N, 3H), h (N, H), W (3H, H) → (N, H)
-    """
-    from_input, from_hidden = x.chunk(3, -1), F.linear(hidden, weight, bias).chunk(3, -1)
-    reset = (from_input[0] + from_hidden[0]).sigmoid()
-    update = (from_input[1] + from_hidden[1]).sigmoid()
-    new = (from_input[2] + reset * from_hidden[2]).tanh()
-    return (new + update * (hidden - new),)
-
-
-# ---------------------------------------------------------------------------------------------- sequences
-
-
-def unrolled(
-    step: Step, rows: Tensor, state: State, batch_sizes: Sequence[int], reverse: bool = False
-) -> tuple[Tensor, State]:
-    """Repeat `step` over a packed sequence: outputs of all rows, and each sequence's state after its last step.
-
-    Rows are ordered by time; the first batch_sizes[t] sequences (sorted by falling length) are alive at time t. In
-    reverse every sequence starts at its own end. Shape: rows (ΣB_t, G), state (N, …) → (ΣB_t, H), state
-    """
-    pieces = rows.split(list(batch_sizes))
-    if reverse:
-        return _unrolled_backwards(step, pieces, state)
-    outputs, finished = [], []
-    for x in pieces:
-        alive = x.shape[0]
-        if alive < state[0].shape[0]:
-            finished.append(tuple(s[alive:] for s in state))
-            state = tuple(s[:alive] for s in state)
-        state = step(x, *state)
-        outputs.append(state[0])
-    if finished:
-        parts = [state, *reversed(finished)]
-        state = tuple(weft.cat(part) for part in zip(*parts, strict=True))
-    return weft.cat(outputs), state
-
-
-def _unrolled_backwards(step: Step, pieces: Sequence[Tensor], initial: State) -> tuple[Tensor, State]:
-    outputs: list[Tensor] = []
-    state = tuple(s[:0] for s in initial)
-    for x in reversed(pieces):
-        alive, before = x.shape[0], state[0].shape[0]
-        if before == 0:
-            state = tuple(s[:alive] for s in initial)
-        elif alive > before:
-            state = tuple(weft.cat([s, first[before:alive]]) for s, first in zip(state, initial, strict=True))
-        state = step(x, *state)
-        outputs.append(state[0])
-    return weft.cat(outputs[::-1]), state
-
-
-# ------------------------------------------------------------------------------------------------- modules
 
 
 class RNNCellBase(Module):
@@ -139,7 +57,7 @@ class RNNCellBase(Module):
             parts.append(f"nonlinearity={self.nonlinearity}")
         return ", ".join(parts)
 
-    def _stepped(self, input: Tensor, state: Sequence[Tensor | None], step: Step) -> State:
+    def _stepped(self, input: Tensor, state: Sequence[Tensor | None], step: Callable[..., State]) -> State:
         """One step on a batch (N, I), or on a single example (I,) as a batch of one."""
         self._check(input, "input")
         for value in state:
@@ -150,8 +68,12 @@ class RNNCellBase(Module):
         empty = weft.zeros(x.shape[0], self.hidden_size, dtype=x.dtype)
         state = [empty if s is None else s.unsqueeze(0) if single else s for s in state]
         self._check_sizes(x, state)
-        new = step(F.linear(x, self.weight_ih, self.bias_ih), *state, self.weight_hh, self.bias_hh)
+        new = step(F.linear(x, self.weight_ih, self.bias_ih), *state)
         return tuple(s.squeeze(0) for s in new) if single else new
+
+    def _shifted(self, x: Tensor) -> Tensor:
+        """The projected input plus the bias of the hidden state."""
+        return x if self.bias_hh is None else x + self.bias_hh
 
     def _check(self, x: Tensor, what: str) -> None:
         if x.ndim not in (1, 2):
@@ -186,7 +108,7 @@ class RNNCell(RNNCellBase):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         relu = self.nonlinearity == "relu"
-        return self._stepped(input, (hx,), lambda *parts: rnn_step(*parts, relu=relu))[0]
+        return self._stepped(input, (hx,), lambda x, h: rnn_step(self._shifted(x), h, self.weight_hh, relu))[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -201,7 +123,8 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        return self._stepped(input, (None, None) if hx is None else hx, lstm_step)
+        step = lambda x, h, c: lstm_step(self._shifted(x), h, c, self.weight_hh)
+        return self._stepped(input, (None, None) if hx is None else hx, step)
 
 
 class GRUCell(RNNCellBase):
@@ -213,4 +136,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._stepped(input, (hx,), gru_step)[0]
+        return self._stepped(input, (hx,), lambda x, h: gru_step(x, h, self.weight_hh, self.bias_hh))[0]

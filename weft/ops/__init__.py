@@ -28,6 +28,7 @@ from . import (  # noqa: F401
     pieces,
     places,
     ranges,
+    recurrence,
     reduce,
     sample,
     scan,

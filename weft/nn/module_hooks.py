@@ -1,0 +1,102 @@
+"""Hooks of modules at work: before and after forward, and on the gradients that pass on the way back."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.tape import Handle
+from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from .module import Module
+
+__all__ = ["register_module_forward_hook", "register_module_forward_pre_hook"]
+
+global_hooks: dict[str, OrderedDict[int, Any]] = {}
+
+
+def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> Handle:
+    """Call `hook(module, args, output)` after the forward of every module."""
+    table = global_hooks.setdefault("forward", OrderedDict())
+    return Handle(table, (hook, {"with_kwargs": with_kwargs}))
+
+
+def register_module_forward_pre_hook(hook: Callable) -> Handle:
+    """Call `hook(module, args)` before the forward of every module."""
+    return Handle(global_hooks.setdefault("forward_pre", OrderedDict()), (hook, {}))
+
+
+def _hooks_of(module: Module, kind: str) -> list[tuple[Callable, dict[str, Any]]]:
+    return [*global_hooks.get(kind, {}).values(), *module.__dict__.get("_hooks", {}).get(kind, {}).values()]
+
+
+def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for hook, options in _hooks_of(module, "forward_pre"):
+        if options.get("with_kwargs"):
+            changed = hook(module, args, kwargs)
+            if changed is not None:
+                args, kwargs = changed
+        else:
+            changed = hook(module, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+    before, after = _hooks_of(module, "backward_pre"), _hooks_of(module, "backward")
+    if before or after:
+        output = _with_backward_hooks(module, args, kwargs, before, after)
+    else:
+        output = module.forward(*args, **kwargs)
+    for hook, options in _hooks_of(module, "forward"):
+        changed = hook(module, args, kwargs, output) if options.get("with_kwargs") else hook(module, args, output)
+        output = output if changed is None else changed
+    return output
+
+
+def _with_backward_hooks(module: Module, args: Any, kwargs: Any, before: list[Any], after: list[Any]) -> Any:
+    """Run forward between two identities whose gradients tell the hooks what passes."""
+    passed: dict[str, tuple[Any, ...]] = {}
+
+    def entering(*grads: Any) -> tuple[Any, ...]:
+        for hook, _ in after:
+            changed = hook(module, grads, passed.get("output", ()))
+            if changed is not None:
+                grads = changed if isinstance(changed, tuple) else (changed,)
+        return grads
+
+    def leaving(*grads: Any) -> tuple[Any, ...]:
+        for hook, _ in before:
+            changed = hook(module, grads)
+            if changed is not None:
+                grads = changed if isinstance(changed, tuple) else (changed,)
+        passed["output"] = grads
+        return grads
+
+    args = _gate(args, entering)
+    output = module.forward(*args, **kwargs)
+    single = isinstance(output, Tensor)
+    out = _gate((output,) if single else tuple(output), leaving)
+    return out[0] if single else type(output)(out) if not hasattr(output, "_fields") else type(output)(*out)
+
+
+def _gate(values: tuple[Any, ...], hook: Callable) -> tuple[Any, ...]:
+    """Pass tensors on unchanged; on the way back their gradients go through `hook` together."""
+    from ..autograd.function import Function
+
+    class Gate(Function):
+        @staticmethod
+        def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+            return tuple(t.view_as(t) for t in tensors)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return hook(*grads)
+
+    positions = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
+    if not positions:
+        return values
+    passed = Gate.apply(*(values[i] for i in positions))
+    out = list(values)
+    for i, tensor in zip(positions, passed if isinstance(passed, tuple) else (passed,), strict=True):
+        out[i] = tensor
+    return tuple(out)
