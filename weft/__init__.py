@@ -9,7 +9,7 @@ from math import e, inf, nan, pi  # noqa: F401
 from . import autograd, distributions, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
-from .autograd.tape import is_grad_enabled, is_inference_mode_enabled  # noqa: F401
+from .autograd.tape import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
 from .device import device  # noqa: F401
 from .dtype import (  # noqa: F401
     can_cast,
@@ -42,6 +42,15 @@ _ALSO_TOP_LEVEL = """
     pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ selu selu_ threshold triplet_margin_loss
 """.split()
 
+# Methods that PyTorch also offers as functions.
+_METHODS_AS_FUNCTIONS = """
+    abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_
+    atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach detach_ erf_ erfc_ exp2_
+    exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_
+    negative_ rad2deg_ reciprocal_ relu_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_
+    tanh_ trunc_ xlogy_ zero_
+""".split()
+
 
 def _publish() -> None:
     """Make `weft.name` (and `weft.linalg.name`…) of every registered operation and element type."""
@@ -51,6 +60,8 @@ def _publish() -> None:
             globals()[_dtypes.ALIASES[kind.name]] = kind
     for name in _ALSO_TOP_LEVEL:
         globals()[name] = getattr(nn.functional, name)
+    for name in _METHODS_AS_FUNCTIONS:
+        globals()[name] = getattr(Tensor, name)
     for name, row in _OPERATIONS.items():
         space, _, last = name.rpartition(".")
         if not space:

@@ -74,22 +74,21 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return powers + self._log_constant
 
     def cdf(self, value: Tensor) -> Tensor:
-        """(e^(θx) − 1)/(e^θ − 1), for θ > 0 by reflection, so that nothing overflows."""
+        """(e^(θx) − 1)/(e^θ − 1), for θ > 0 with e^(−θ) taken out of both, so that nothing overflows."""
         if self._validate_args:
             self._validate_sample(value)
-        near, safe = _split(self.logits.abs(), weft.finfo(self.logits.dtype).tiny)
-        rising = self.logits > 0
-        x = weft.where(rising, 1 - value, value).clamp(min=0, max=1)
-        found = weft.where(near, x, (-safe * x).expm1() / (-safe).expm1())
-        return weft.where(rising, 1 - found, found)
+        size = self.logits.abs()
+        near, safe = _split(size, weft.finfo(size.dtype).tiny)
+        x = value.clamp(min=0, max=1)
+        falling = weft.where(near, x, (-safe * x).expm1() / (-safe).expm1())
+        return weft.where(self.logits > 0, (size * (x - 1)).exp() * falling, falling)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """log(1 + u(e^θ − 1))/θ, for θ > 0 by reflection."""
+        """log(1 + u(e^θ − 1))/θ, for θ > 0 as 1 + log(u + (1 − u)e^(−θ))/θ."""
         near, safe = _split(self.logits.abs(), weft.finfo(self.logits.dtype).tiny)
-        rising = self.logits > 0
-        u = weft.where(rising, 1 - value, value)
-        found = weft.where(near, u, -(u * (-safe).expm1()).log1p() / safe)
-        return weft.where(rising, 1 - found, found)
+        falling = -(value * (-safe).expm1()).log1p() / safe
+        rising = 1 + (value + (1 - value) * (-safe).exp()).log() / safe
+        return weft.where(near, value, weft.where(self.logits > 0, rising, falling))
 
     def entropy(self) -> Tensor:
         """log(1 + e^θ) − θ E x − log C."""

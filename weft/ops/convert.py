@@ -168,3 +168,26 @@ def fill(input: Tensor, value: Any) -> Tensor:
 def zero_(self: Tensor) -> Tensor:
     """Every element set to 0 (in place)."""
     return data_fill_(self, 0)
+
+
+def _same(self: Tensor, *_: Any, **__: Any) -> Tensor:
+    """The tensor itself: main memory is the only place so far."""
+    return self
+
+
+Tensor.pin_memory = Tensor.share_memory_ = Tensor.to_dense = _same
+Tensor.is_pinned = Tensor.is_shared = lambda self, *_: False
+Tensor.is_sparse_csr = Tensor.is_nested = Tensor.is_mps = Tensor.is_xpu = Tensor.is_mkldnn = False
+
+
+@operation(function=False)
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """An error that says so: there is no GPU in this build."""
+    return to(self, "cuda")
+
+
+@operation(function=False)
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replace each element by a Python function of it (in place, slow; for tests and small tensors)."""
+    values = [callable(x) for x in self.array.ravel().tolist()]
+    return copy_(self, wrap(np.array(values, self.dtype.np).reshape(self.array.shape)))

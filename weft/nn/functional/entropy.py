@@ -6,6 +6,7 @@ from typing import Any
 
 from ...dtype import int64, uint8
 from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...ops.fused import CLASS_ENTROPY
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, common_type, log1pexp, reduced, require_float, require_tensor, widened
 from .attention import linear
@@ -129,6 +130,8 @@ def cross_entropy(
         _check_classes(name, input, target, weight)
     dim = 0 if input.ndim == 1 else 1
     x, w = widened(input, weight)
+    if not probabilities and not label_smoothing and _all_count(target, ignore_index):
+        return _row_loss(name, x, target.long(), w, reduction, dim).to(input.dtype)
     scores = x.log_softmax(dim)
     if probabilities:
         loss = _expected_loss(scores, *widened(target), w, reduction, label_smoothing, dim)
@@ -226,6 +229,28 @@ def _class_loss(
     if reduction == "none":
         return loss.squeeze(dim)
     return loss.sum() / total if reduction == "mean" else loss.sum()
+
+
+def _all_count(target: Tensor, ignore_index: int) -> bool:
+    """Whether no target is to be ignored, as far as values are known."""
+    return target._interpreter is None and not bool((target == ignore_index).any())
+
+
+def _row_loss(name: str, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, dim: int) -> Tensor:
+    """Cross entropy with class numbers, one primitive for all rows."""
+    classes, shape = x.shape[dim], target.shape
+    if x.ndim != 2:
+        x = (x if dim == 0 else x.movedim(1, -1)).reshape(-1, classes)  # (N, C, *) → (N·*, C)
+    target = target.reshape(-1)
+    if any_true((target < 0) | (target >= classes)):
+        raise IndexRangeError(f"{name}: a target is out of bounds, expected class numbers in [0, {classes})")
+    loss = CLASS_ENTROPY(x, target)[0]
+    if weight is not None:
+        kept = weight.index_select(0, target)
+        loss = loss * kept
+        if reduction == "mean":
+            return loss.sum() / kept.sum()
+    return reduced(loss, reduction) if reduction != "none" else loss.reshape(shape if dim else ())
 
 
 def _picked(name: str, scores: Tensor, index: Tensor, dim: int) -> Tensor:
