@@ -70,8 +70,8 @@ FAMILIES = {
     ),
     "Uniform": (lambda D, t: D.Uniform(t([0.2, 0.4]), t([0.6, 0.9])), lambda D, t: D.Uniform(t(-0.5), t([1.5, 2.0]))),
     "ExponentialFamily": (
-        lambda D, t: D.Wishart(t([4.0, 5.0]), t(PAIR)),
-        lambda D, t: D.Wishart(t(4.5), t(BATCH_OF_MATRICES)),
+        lambda D, t: D.Wishart(t(5.0), t(PAIR)),
+        lambda D, t: D.Wishart(t(4.5), t(BATCH_OF_MATRICES[1])),
     ),
 }
 ENTRIES = sorted((p.__name__, q.__name__) for p, q in TD.kl._KL_REGISTRY)
@@ -149,6 +149,23 @@ def test_edges(name):
         expected = TD.kl_divergence(*EDGES[name](TD, of_torch))
         found = WD.kl_divergence(*EDGES[name](WD, of_weft))
     np.testing.assert_allclose(array(found), array(expected), rtol=1e-7, atol=1e-9)
+
+
+def test_where_supports_just_touch():
+    """The uniform and continuous Bernoulli distributions on [0, 1] are finitely far apart (PyTorch says infinitely)."""
+    p, q = WD.Uniform(of_weft([0.0]), of_weft([1.0])), WD.ContinuousBernoulli(of_weft([0.3]))
+    check_by_draws(p, q, array(WD.kl_divergence(p, q)))
+    check_by_draws(q, p, array(WD.kl_divergence(q, p)))
+
+
+def test_batches_of_wishart_distributions():
+    p, q = WD.Wishart(of_weft([4.0, 5.0]), of_weft(PAIR)), WD.Wishart(of_weft(4.5), of_weft(BATCH_OF_MATRICES))
+    pairs = [(df, matrix) for df, matrix in zip([4.0, 5.0], BATCH_OF_MATRICES, strict=True)]
+    expected = [
+        TD.kl_divergence(TD.Wishart(of_torch(df), of_torch(PAIR)), TD.Wishart(of_torch(4.5), of_torch(matrix))).item()
+        for df, matrix in pairs
+    ]
+    np.testing.assert_allclose(array(WD.kl_divergence(p, q)), expected, rtol=1e-9)
 
 
 def test_gradients_of_divergences():
