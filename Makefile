@@ -37,6 +37,7 @@ demo: $(CORE) ## fit a small network to handwritten digits
 
 bench: $(TEST) ## Weft beside PyTorch in one run
 	$(THREADED) $(RUN) bench/eager.py
+	$(THREADED) $(RUN) bench/layers.py
 
 docs: $(CORE) ## write the generated pages of docs/
 	$(RUN) docs/generate.py

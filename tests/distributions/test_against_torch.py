@@ -202,7 +202,7 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
-    with pytest.raises(Exception) as expected:  # noqa: PT011  the type is what is compared
+    with pytest.raises(Exception) as expected:
         ERRORS[name](TD, of_torch)
     with pytest.raises(expected.type) as found:
         ERRORS[name](WD, of_weft)

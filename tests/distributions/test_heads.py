@@ -133,8 +133,7 @@ def test_gumbel_likelihood_of_the_exercise():
     assert loss.item() == pytest.approx(n * math.log(1.3) + (total - n * 0.8) / 1.3 + tail.sum(), rel=1e-12)  # (79)
     assert by_mu.item() == pytest.approx((tail.sum() - n) / 1.3, rel=1e-12)  # (80)
     weighted = ((GUMBEL_DATA - 0.8) * tail).sum()
-    # (81) with the sign of its last term as differentiation gives it: d/dβ exp(−(x−μ)/β) = (x−μ)/β² · exp(…)
-    assert by_beta.item() == pytest.approx(n / 1.3 - (total - n * 0.8) / 1.69 + weighted / 1.69, rel=1e-12)
+    assert by_beta.item() == pytest.approx(n / 1.3 - (total - n * 0.8) / 1.69 + weighted / 1.69, rel=1e-12)  # (81)
     found = minimise(lambda p: -D.Gumbel(p[0], p[1].exp()).log_prob(t(GUMBEL_DATA)).sum(), 0, 0)
     np.testing.assert_allclose([found[0], np.exp(found[1])], st.gumbel_r.fit(GUMBEL_DATA), rtol=1e-4)
 

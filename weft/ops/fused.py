@@ -305,12 +305,13 @@ class ClassEntropy(Fused):
 
     def reference(self, x, index):
         normalizer = np.empty(len(x), x.dtype)
+        spare = np.empty((min(len(x), PIECE // max(1, x.shape[1]) + 1), x.shape[1]), x.dtype)
         for part in pieces(x):
-            rows = x[part]
-            top = np.maximum.reduce(rows, 1, keepdims=True)
+            top = np.maximum.reduce(x[part], 1, keepdims=True)
             top = np.where(np.isfinite(top), top, x.dtype.type(0))
-            shifted = np.exp(rows - top)
-            np.add(np.log(np.add.reduce(shifted, 1)), top[:, 0], out=normalizer[part])
+            shifted = np.subtract(x[part], top, out=spare[: len(top)])
+            np.exp(shifted, out=shifted)
+            np.add(np.log(row_sums(shifted)), top[:, 0], out=normalizer[part])
         return normalizer - x[np.arange(len(x)), index], normalizer
 
     def formula(self, g, x, index):
