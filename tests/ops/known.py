@@ -6,6 +6,10 @@ DEPARTURES: dict[tuple[str, ...], str] = {
     ("view_as_complex_copy", "float16"): "there is no complex32",
     ("complex", "float16"): "there is no complex32",
     **{
+        (name, "empty"): "NumPy's empty arrays have no strides that could be wrong"
+        for name in ("view_as_complex", "view_as_complex_copy")
+    },
+    **{
         (f"special.bessel_{name}", "float64"): "PyTorch's is accurate to 1e-6, ours to 1e-15: tests/ops/test_special.py"
         for name in ("j0", "j1", "y0", "y1")
     },

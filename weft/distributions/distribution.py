@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import weft
-
 from ..autograd import no_grad
 from ..tensor import Size, Tensor
 from . import constraints
@@ -203,13 +201,3 @@ class Distribution:
             if value is not None:
                 shown.append(f"{name}: {value if not isinstance(value, Tensor) or value.numel() == 1 else value.shape}")
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-def reduced(valid: Tensor, event_dim: int) -> Tensor:
-    """Whether all elements of each event are valid: (*, event) → (*)."""
-    return valid.all(dim=tuple(range(-event_dim, 0))) if event_dim else valid
-
-
-def nan_like(value: Tensor) -> Tensor:
-    """NaN in the shape of `value`."""
-    return weft.full_like(value, float("nan"))

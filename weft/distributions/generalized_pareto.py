@@ -60,15 +60,18 @@ class GeneralizedPareto(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         inside = (value >= self.loc) & (1 + self.concentration * self._z(value) >= 0)
-        density = (1 + self.concentration) * self.log_survival_function(value, checked=True) - self.scale.log()
+        density = (1 + self.concentration) * self._log_rest(value) - self.scale.log()
         return weft.where(inside, density, -math.inf)
 
-    def log_survival_function(self, value: Tensor, checked: bool = False) -> Tensor:
+    def log_survival_function(self, value: Tensor) -> Tensor:
         """log(1 − F(x)) = −log(1 + ξz)/ξ."""
-        if self._validate_args and not checked:
+        if self._validate_args:
             self._validate_sample(value)
+        return self._log_rest(value)
+
+    def _log_rest(self, value: Tensor) -> Tensor:
         xi, z = self._safe(), self._z(value).clamp(min=0)
-        return weft.where(self._is_exponential(), -z, -((xi * z).clamp(min=-1).log1p()) / xi)
+        return weft.where(self._is_exponential(), -z, -(xi * z).clamp(min=-1).log1p() / xi)
 
     def log_cdf(self, value: Tensor) -> Tensor:
         """log F(x)."""
