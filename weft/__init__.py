@@ -9,7 +9,7 @@ from math import e, inf, nan, pi  # noqa: F401
 from . import autograd, distributions, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
-from .autograd.tape import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
+from .autograd.modes import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
 from .device import device  # noqa: F401
 from .dtype import (  # noqa: F401
     can_cast,

@@ -7,7 +7,7 @@ float < complex) is higher.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -20,8 +20,8 @@ BOOL, INTEGER, FLOAT, COMPLEX = range(4)
 class dtype:  # PyTorch spells it in lower case
     """An element type such as `weft.float32`; compare with `is` or `==`."""
 
-    by_numpy: dict[np.dtype, dtype] = {}
-    by_name: dict[str, dtype] = {}
+    by_numpy: ClassVar[dict[np.dtype, dtype]] = {}
+    by_name: ClassVar[dict[str, dtype]] = {}
 
     def __init__(self, name: str, np_dtype: Any, category: int, signed: bool = True) -> None:
         self.name, self.np, self.category = name, np.dtype(np_dtype), category

@@ -186,9 +186,7 @@ def _edges(array: np.ndarray, edge: int) -> np.ndarray:
     return array
 
 
-def _nest(
-    cells: Iterator[str], shape: tuple[int, ...], cut_after: list[int | None], indent: int, width: int
-) -> str:
+def _nest(cells: Iterator[str], shape: tuple[int, ...], cut_after: list[int | None], indent: int, width: int) -> str:
     """Draw cells, taken in row-major order, as nested brackets of the given shape.
 
     `cut_after[axis]` is the position of the dots that stand for what was left out, None for nothing.

@@ -12,7 +12,7 @@ import scipy.stats as stats
 import torch
 
 import weft
-from weft.autograd.tape import mode
+from weft.autograd.modes import mode
 from weft.ops.sample import bernoulli_mask
 
 COUNT = 20_000

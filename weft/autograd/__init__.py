@@ -1,17 +1,15 @@
 """How it is differentiated: the tape, transforms of functions, checks and drawings."""
 
-from .tape import (
-    Node,
-    backward,
+from .modes import (
     detect_anomaly,
     enable_grad,
-    grad,
     inference_mode,
     is_anomaly_enabled,
     no_grad,
     set_detect_anomaly,
     set_grad_enabled,
 )
+from .tape import Node, backward, grad
 
 # The tape comes first: tensors and operations, which the rest needs, stand on it.
 # isort: split

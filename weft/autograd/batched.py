@@ -32,7 +32,8 @@ from ..ops.primitive import write
 from ..ops.sample import draw
 from ..tensor import Size, Tensor
 from ..utils.pytree import broadcast_prefix, tree_flatten, tree_structure, tree_unflatten
-from .tape import add_tensor_hook, mode
+from .modes import mode
+from .tape import add_tensor_hook
 
 RANDOMNESS = ("error", "different", "same")
 _numbers = itertools.count(1)

@@ -17,7 +17,7 @@ from ..tensor import Tensor, wrap
 from ..utils import finite
 from . import tape
 from .batched import vmap
-from .tape import enable_grad, no_grad
+from .modes import enable_grad, no_grad
 from .transforms import linearize
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

@@ -17,8 +17,8 @@ from ..random import get_rng_state, set_rng_state
 from ..tensor import Tensor
 from ..utils.pytree import tree_flatten, tree_unflatten
 from .batched import entered, live_levels
+from .modes import enable_grad, mode
 from .saved import packed, saved_tensors_hooks, unpacked
-from .tape import enable_grad, mode
 
 
 class CheckpointError(AutogradError):

@@ -15,8 +15,9 @@ from ..tensor import Tensor
 from ..utils.describe import shape_text, value_text
 from . import tape
 from .batched import physical
+from .modes import mode, switches
 from .picture import svg
-from .tape import Node, collect, edge_of, mode, switches
+from .tape import Node, collect, edge_of
 
 __all__ = ["draw_graph"]
 

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import AutogradError, ShapeError, TransformError
+from ..ops.base import pick, raise_modified
 from ..ops.batching import same_memory, summed_front, summed_to, to_front, zeros_of
 from ..ops.formula import Meta
 from ..ops.inplace import rebase
-from ..ops.base import pick, raise_modified
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
+from .modes import mode, no_grad, switches
 from .saved import Packed, packed, relinked, unpacked
-from .tape import Node, counter, edge_of, mode, no_grad, switches, watch
+from .tape import Node, counter, edge_of, watch
 
 
 class FunctionCtx:

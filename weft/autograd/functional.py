@@ -14,7 +14,7 @@ from ..ops.batching import basis, one_row, reshaped, same_memory, stacked
 from ..tensor import Tensor
 from . import tape
 from .batched import vmap
-from .tape import enable_grad
+from .modes import enable_grad, set_grad_enabled
 from .transforms import jacfwd
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -178,7 +178,7 @@ def _forward_jacobian(func: Callable, inputs: Any, create_graph: bool, strict: b
         raise NotImplementedError("jacobian: strategy='forward-mode' is only implemented for vectorize=True")
     args = _as_tuple(inputs, "inputs", "jacobian")
     single = not isinstance(inputs, (tuple, list))
-    with tape.set_grad_enabled(create_graph):
+    with set_grad_enabled(create_graph):
         return jacfwd(func, 0 if single else tuple(range(len(args))))(*args)
 
 

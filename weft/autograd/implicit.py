@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from . import tape
 from .batched import physical
 from .function import Function, FunctionCtx
-from .tape import enable_grad, no_grad
+from .modes import enable_grad, is_grad_enabled, no_grad
 
 __all__ = ["fixed_point", "straight_through"]
 
@@ -119,7 +119,7 @@ def _adjoint_step(f: Callable, params: list[Any]) -> Callable:
 
 def _pulled(f: Callable, x: Tensor, params: list[Any], w: Tensor, by_state: bool) -> list[Tensor]:
     """(∂f/∂x)ᵀ w, or (∂f/∂θ)ᵀ w for every tensor among the parameters."""
-    attached = tape.is_grad_enabled()
+    attached = is_grad_enabled()
     with enable_grad():
         state = _variable(x, attached)
         current = [_variable(p, attached) if isinstance(p, Tensor) else p for p in params]

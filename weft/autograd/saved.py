@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError
-from .tape import Node, edge_of, mode, switches
+from .modes import mode, switches
+from .tape import Node, edge_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

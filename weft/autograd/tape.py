@@ -7,60 +7,20 @@ reverse order of their making, which is a topological order, so no recursion is 
 
 from __future__ import annotations
 
-import contextvars
-import functools
-import inspect
 import itertools
 import operator
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import AutogradError, ShapeError, TransformError
+from .modes import mode, switches
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 counter = itertools.count()
-
-
-class _Mode(threading.local):
-    """What each thread has switched on: recording, inference mode.
-
-    `run(function, *arrays)` calls NumPy in a context whose floating-point warnings are off, at the
-    cost of a plain call; the user's own NumPy settings stay as they are.
-    """
-
-    grad = True
-    inference = False
-    saved_hooks: tuple[Callable, Callable] | None = None
-    sampling: Callable | None = None  # a transform that takes over random draws
-
-    def __init__(self) -> None:
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
-
-
-class _Switches:
-    """What is switched on for all threads: anomaly detection, and whether nodes are looked at as they are made."""
-
-    anomaly = False
-    check_nan = True
-    hooks = 0  # how many saved_tensors_hooks are open, in all threads
-    noting: Callable | None = None  # called with each new node and its result
-    watching = False  # any of these: one flag to ask in the hot path
-
-    def renew(self) -> None:
-        self.watching = self.anomaly or self.hooks > 0 or self.noting is not None
-
-
-mode = _Mode()
-switches = _Switches()
 
 
 class Node:
@@ -182,156 +142,7 @@ def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
     return Handle(tensor._hooks, hook)
 
 
-# --------------------------------------------------------------------------------------- switches
-
-
-class _Switch:
-    """A context manager that is also a decorator; sets attributes of `mode` and puts them back."""
-
-    settings: dict[str, Any] = {}  # noqa: RUF012  overwritten by subclasses
-    where: Any = mode
-
-    def __enter__(self) -> None:
-        stack = self.__dict__.setdefault("_before", [])
-        stack.append({name: getattr(self.where, name) for name in self.settings})
-        for name, value in self.settings.items():
-            setattr(self.where, name, value)
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self.__dict__["_before"].pop().items():
-            setattr(self.where, name, value)
-
-    def __call__(self, function: Callable) -> Callable:
-        if inspect.isgeneratorfunction(function):
-            return _switched_generator(self, function)
-
-        @functools.wraps(function)
-        def switched(*args: Any, **kwargs: Any) -> Any:
-            with self.clone():
-                return function(*args, **kwargs)
-
-        return switched
-
-    def clone(self) -> _Switch:
-        return type(self)()
-
-
-def _switched_generator(switch: _Switch, function: Callable) -> Callable:
-    """A generator whose body runs under the switch, while its consumer does not."""
-
-    @functools.wraps(function)
-    def switched(*args: Any, **kwargs: Any) -> Any:
-        generator = function(*args, **kwargs)
-        resume, argument = generator.send, None
-        while True:
-            try:
-                with switch.clone():
-                    value = resume(argument)
-            except StopIteration as stop:
-                return stop.value
-            try:
-                resume, argument = generator.send, (yield value)
-            except GeneratorExit:
-                with switch.clone():
-                    generator.close()
-                raise
-            except BaseException as error:
-                resume, argument = generator.throw, error
-
-    return switched
-
-
-class no_grad(_Switch):
-    """Within it (or a function decorated with it) nothing is recorded."""
-
-    settings = {"grad": False}  # noqa: RUF012
-
-    def __new__(cls, function: Callable | None = None) -> Any:
-        switch = super().__new__(cls)
-        return switch if function is None else switch(function)
-
-    def __init__(self, function: Callable | None = None) -> None: ...
-
-
-class enable_grad(no_grad):
-    """Within it recording is on, even inside `no_grad`."""
-
-    settings = {"grad": True}  # noqa: RUF012
-
-
-class set_grad_enabled(_Switch):
-    """Turn recording on or off: as a function at once, as a context manager until its end."""
-
-    def __init__(self, mode: bool) -> None:
-        self.settings = {"grad": bool(mode)}
-        super().__enter__()
-
-    def __enter__(self) -> None: ...  # it has acted already
-
-    def clone(self) -> set_grad_enabled:
-        return set_grad_enabled(self.settings["grad"])
-
-    def __call__(self, function: Callable) -> Callable:
-        self.__exit__()
-        return super().__call__(function)
-
-
-class inference_mode(_Switch):
-    """Like `no_grad`; tensors made within are marked and can never be recorded later."""
-
-    def __new__(cls, mode: Any = True) -> Any:
-        switch = super().__new__(cls)
-        if callable(mode):
-            switch.settings = {"grad": False, "inference": True}
-            return switch(mode)
-        return switch
-
-    def __init__(self, mode: Any = True) -> None:
-        self.settings = {"grad": False, "inference": True} if mode else {"inference": False, "grad": True}
-
-
-def is_grad_enabled() -> bool:
-    """Whether operations are recorded in this thread now."""
-    return mode.grad
-
-
-def is_inference_mode_enabled() -> bool:
-    """Whether this thread is inside `inference_mode`."""
-    return mode.inference
-
-
-class detect_anomaly(_Switch):
-    """Remember where each operation was called, and stop at the first NaN gradient with that line."""
-
-    where = switches
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        switches.renew()
-
-    def __exit__(self, *_: object) -> None:
-        super().__exit__()
-        switches.renew()
-
-    def __init__(self, check_nan: bool = True) -> None:
-        self.settings = {"anomaly": True, "check_nan": check_nan}
-
-    def clone(self) -> detect_anomaly:
-        return detect_anomaly(self.settings["check_nan"])
-
-
-class set_detect_anomaly(detect_anomaly):
-    """`detect_anomaly` as a function: acts at once, or until the end of a `with` block."""
-
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self.settings = {"anomaly": mode, "check_nan": check_nan}
-        super().__enter__()
-
-    def __enter__(self) -> None: ...
-
-
-def is_anomaly_enabled() -> bool:
-    return switches.anomaly
+# --------------------------------------------------------------------------------------- watching
 
 
 def watch(node: Node, out: Any) -> None:
@@ -648,9 +459,7 @@ def grad(
     if is_grads_batched:
         from .transforms import batched_grad
 
-        return batched_grad(
-            outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
-        )
+        return batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     targets = _listed(inputs)
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: allow_unused must be True when materialize_grads is True")

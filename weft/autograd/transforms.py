@@ -20,7 +20,8 @@ from ..tensor import Tensor
 from ..utils.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from . import tape
 from .batched import varied, vmap
-from .tape import edge_of, enable_grad, leaves, mode
+from .modes import enable_grad, mode
+from .tape import edge_of, leaves
 
 __all__ = [
     "grad",

@@ -30,12 +30,8 @@ def load_digits() -> tuple[np.ndarray, np.ndarray]:
         with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             images, labels = archive["images"], archive["labels"]
     except FileNotFoundError as error:
-        raise FileNotFoundError(
-            "load_digits: digits.npz is missing from the package; reinstall weft"
-        ) from error
-    except (
-        Exception
-    ) as error:  # a damaged archive may fail at any depth of zip, zlib, header or array reading
+        raise FileNotFoundError("load_digits: digits.npz is missing from the package; reinstall weft") from error
+    except Exception as error:  # a damaged archive may fail at any depth of zip, zlib, header or array reading
         raise ValueError(f"load_digits: digits.npz cannot be read ({error}); {ADVICE}") from error
     _check("images", images, (COUNT, SIDE, SIDE), BRIGHTEST)
     _check("labels", labels, (COUNT,), CLASSES - 1)
@@ -50,6 +46,4 @@ def _check(name: str, array: np.ndarray, shape: tuple[int, ...], largest: int) -
             f"digits.npz holds {array.dtype} of shape {array.shape}; {ADVICE}"
         )
     if array.max() > largest:
-        raise ValueError(
-            f"load_digits: {name} should lie in 0..{largest}, digits.npz holds {array.max()}; {ADVICE}"
-        )
+        raise ValueError(f"load_digits: {name} should lie in 0..{largest}, digits.npz holds {array.max()}; {ADVICE}")

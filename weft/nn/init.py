@@ -15,7 +15,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.tape import no_grad
+from ..autograd.modes import no_grad
 from ..tensor import Tensor
 from .parameter import is_lazy
 

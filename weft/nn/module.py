@@ -12,7 +12,8 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ..autograd.tape import Handle, no_grad
+from ..autograd.modes import no_grad
+from ..autograd.tape import Handle
 from ..dtype import as_dtype, dtype
 from ..tensor import Tensor
 from .module_hooks import call_with_hooks, global_hooks

@@ -11,7 +11,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.tape import no_grad
+from ..autograd.modes import no_grad
 from ..errors import OptionError, ShapeError
 from ..tensor import Tensor
 from . import functional as F

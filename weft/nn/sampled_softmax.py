@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import weft
 
-from ..autograd.tape import no_grad
+from ..autograd.modes import no_grad
 from ..errors import OptionError, ShapeError
 from ..tensor import Tensor
 from . import functional as F

@@ -30,6 +30,7 @@ from . import (  # noqa: F401
     ranges,
     recurrence,
     reduce,
+    rounding,
     sample,
     scan,
     scatter,

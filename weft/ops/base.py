@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd import tape
-from ..autograd.tape import Node, mode, switches
+from ..autograd.modes import mode, switches
+from ..autograd.tape import Node
 from ..errors import AutogradError
 from ..tensor import Tensor, wrap
 from .formula import DROP, LOOK, SAVE, Meta, formula_reads

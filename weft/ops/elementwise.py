@@ -389,105 +389,6 @@ class Heaviside(Elementwise):
         return np.where(np.isnan(x), x, np.where(x == 0, values, (x > 0).astype(x.dtype)))
 
 
-# ---------------------------------------------------------------------------------- sign and rounding
-
-
-class Neg(Elementwise):
-    """y = −x."""
-
-    reference, aliases, categories = np.negative, ("negative",), (INTEGER, COMPLEX)
-    native_low = True
-
-    def vjp(self, g, y, x):
-        return (-g,)
-
-
-class Abs(Elementwise):
-    """|x|; the modulus of a complex number."""
-
-    reference, result, categories = np.abs, "real", (INTEGER, COMPLEX)
-    aliases = ("absolute",)
-    domain = (0.2, 2.0)
-
-    def vjp(self, g, y, x):
-        return (g * x.sgn(),)
-
-
-class Sign(Elementwise):
-    """−1, 0 or 1."""
-
-    categories = REAL
-
-    def reference(self, x):
-        return np.sign(x) if x.dtype != np.bool_ else x
-
-    def vjp(self, g, y, x):
-        return (g * 0,)
-
-
-class Sgn(Elementwise):
-    """x / |x| (0 at 0): the sign, also of complex numbers."""
-
-    def reference(self, x):
-        return np.sign(x) if x.dtype != np.bool_ else x
-
-    def vjp(self, g, y, x):
-        return (_complex_sign_slope(g, y, x) if x.is_complex() else g * 0,)
-
-
-def _complex_sign_slope(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    size = x.abs()
-    return where(size == 0, 0, (g - y * (g * y.conj()).real) / size)
-
-
-class Floor(Elementwise):
-    """The largest integer not above x."""
-
-    categories = NUMERIC
-
-    def reference(self, x):
-        return np.floor(x)
-
-    def vjp(self, g, y, x):
-        return (g * 0,)
-
-
-class Ceil(Elementwise):
-    """The smallest integer not below x."""
-
-    categories = NUMERIC
-
-    def reference(self, x):
-        return np.ceil(x)
-
-    def vjp(self, g, y, x):
-        return (g * 0,)
-
-
-class Trunc(Elementwise):
-    """The integer part, towards 0."""
-
-    categories, aliases = NUMERIC, ("fix",)
-
-    def reference(self, x):
-        return np.trunc(x)
-
-    def vjp(self, g, y, x):
-        return (g * 0,)
-
-
-class RoundHalfEven(Elementwise):
-    """The nearest integer, halves to even."""
-
-    public, categories = False, REAL
-
-    def reference(self, x):
-        return np.round(x)
-
-    def vjp(self, g, y, x):
-        return (g * 0,)
-
-
 class Smooth(Elementwise, abstract=True):
     """A differentiable function whose integer arguments become the default float."""
 
@@ -612,7 +513,7 @@ class Where(Elementwise):
 
 
 ADD, SUB, MUL, DIV, POW, WHERE = Add(), Sub(), Mul(), Div(), Pow(), Where()
-FLOOR_DIVIDE, TRUNC_DIVIDE, ROUND = FloorDivide(), TruncDivide(), RoundHalfEven()
+FLOOR_DIVIDE, TRUNC_DIVIDE = FloorDivide(), TruncDivide()
 register_module(__name__)
 
 

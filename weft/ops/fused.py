@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..autograd.tape import mode
+from ..autograd.modes import mode
 from .primitive import PRIMITIVES, Opaque, register_module
 
 PIECE = 1 << 16  # elements worked on at a time: 256 KiB of float32

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.tape import Node, mode, switches, watch
+from ..autograd.modes import mode, switches
+from ..autograd.tape import Node, watch
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, link_view, new, wrap
 from .formula import Meta

@@ -9,8 +9,9 @@ from .. import dtype as dtypes
 from ..dtype import FLOAT
 from ..errors import DtypeError
 from ..tensor import Tensor
-from .elementwise import ADD, DIV, FLOOR_DIVIDE, MUL, POW, ROUND, SUB, TRUNC_DIVIDE, where
+from .elementwise import ADD, DIV, FLOOR_DIVIDE, MUL, POW, SUB, TRUNC_DIVIDE, where
 from .primitive import OPERATIONS, PRIMITIVES, as_operand, is_number, is_operand, number_error, operation
+from .rounding import ROUND
 
 operation("where", method=False, primitive=PRIMITIVES["Where"], kind="Elementwise")(where)
 

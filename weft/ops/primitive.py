@@ -16,7 +16,8 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..autograd import tape
-from ..autograd.tape import Node, mode, switches
+from ..autograd.modes import mode, switches
+from ..autograd.tape import Node
 from ..dtype import BOOL, COMPLEX, FLOAT, dtype
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, link_view, wrap

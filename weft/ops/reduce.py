@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.tape import mode
+from ..autograd.modes import mode
 from ..dtype import BOOL, COMPLEX, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims

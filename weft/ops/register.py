@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.tape import mode
+from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor
 from .inplace import in_place

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from .. import random as streams
-from ..autograd.tape import mode
+from ..autograd.modes import mode
 from ..device import device as device_type
 from ..errors import DtypeError, GeneratorError, ShapeError, WeftError
 from ..tensor import Tensor, wrap

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.tape import mode
+from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..storage import owner_of
 from ..tensor import Size, Tensor, wrap, wrap_dim, wrap_dims

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.tape import mode
+from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims
 from .primitive import Opaque, View, operation, python_int, register_module, summed_to

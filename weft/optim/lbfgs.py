@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.tape import enable_grad, no_grad
+from ..autograd.modes import enable_grad, no_grad
 from ..tensor import Tensor
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer

@@ -15,7 +15,8 @@ from typing import Any
 
 import weft
 
-from ..autograd.tape import Handle, enable_grad, no_grad
+from ..autograd.modes import enable_grad, no_grad
+from ..autograd.tape import Handle
 from ..tensor import Tensor
 
 __all__ = ["Optimizer", "required"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.tape import no_grad
+from ..autograd.modes import no_grad
 from ..errors import ShapeError
 from ..nn.module import Module
 from ..tensor import Tensor

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from ..autograd.tape import no_grad
+from ..autograd.modes import no_grad
 from ..nn.module import Module
 from ..tensor import Tensor
 from .lr_scheduler.schedule import copied_rate, set_rate

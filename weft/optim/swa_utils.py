@@ -8,7 +8,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.tape import no_grad
+from ..autograd.modes import no_grad
 from ..nn.batchnorm import BatchNorm
 from ..nn.module import Module
 from ..tensor import Tensor

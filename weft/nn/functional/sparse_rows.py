@@ -12,7 +12,8 @@ from typing import Any
 
 import weft
 
-from ...autograd.tape import Node, counter, edge_of, mode
+from ...autograd.modes import mode
+from ...autograd.tape import Node, counter, edge_of
 from ...tensor import Size, Tensor
 
 __all__: list[str] = []
