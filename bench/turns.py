@@ -57,6 +57,7 @@ def measure(programs: Programs, rounds: int, threads: int, seconds: float) -> di
     for _ in range(rounds):
         for key in keys:
             for name, (connection, _, _) in peers.items():
+                time.sleep(0.005)  # what the other one left running comes to rest
                 connection.send(key)
                 times[key][name].append(connection.recv())
     for connection, process, _ in peers.values():
@@ -73,6 +74,8 @@ def run(title: str, description: str, programs: Programs, rounds: int = 41, seco
     parser.add_argument("--json", help="write the medians to this file")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    # Idle worker threads sleep within a millisecond: those of one library must not spin on the cores of the other.
+    os.environ.update(GOMP_SPINCOUNT="100000", OPENBLAS_THREAD_TIMEOUT="20")
     medians = measure(programs, options.rounds, options.threads, seconds)
     print(f"{title:<44}{'weft µs':>10}{'torch µs':>10}{'ratio':>8}")
     for key, by_name in medians.items():

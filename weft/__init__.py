@@ -6,7 +6,7 @@ import sys as _sys
 import types as _types
 from math import e, inf, nan, pi  # noqa: F401
 
-from . import autograd, distributions, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
+from . import autograd, backends, cuda, distributions, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .autograd.modes import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
@@ -24,12 +24,17 @@ from .func import vmap  # noqa: F401
 from .io import load, save  # noqa: F401
 from .ops.primitive import OPERATIONS as _OPERATIONS
 from .ops.sample import Generator, default_generator  # noqa: F401
+from .ops.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .tensor import Size, Tensor  # noqa: F401
 
 __version__ = "0.1.0"
+
+newaxis = None
+strided, sparse_coo, sparse_csr = "strided", "sparse_coo", "sparse_csr"  # layouts
+contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
 
 
 # Functions that PyTorch offers both here and in `nn.functional`.
@@ -58,6 +63,7 @@ def _publish() -> None:
         globals()[kind.name] = kind
         if kind.name in _dtypes.ALIASES:
             globals()[_dtypes.ALIASES[kind.name]] = kind
+    globals().update(_TYPED)
     for name in _ALSO_TOP_LEVEL:
         globals()[name] = getattr(nn.functional, name)
     for name in _METHODS_AS_FUNCTIONS:

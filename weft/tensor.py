@@ -463,7 +463,12 @@ class Tensor:
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and self._interpreter is None:
             return format(self.item(), spec)
-        return format(repr(self), spec)
+        if spec:
+            raise TypeError(
+                f"format: {spec!r} formats one number, this tensor has shape {tuple(self.shape)}; "
+                "use .item(), or weft.set_printoptions"
+            )
+        return repr(self)
 
     def __repr__(self) -> str:
         from .show import tensor_repr

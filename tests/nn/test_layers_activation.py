@@ -51,7 +51,8 @@ CASES = {
     "Softplus": over_shapes((), (2.0, 1.0)),
     "Softsign": over_shapes(),
     "Tanhshrink": over_shapes(),
-    "PReLU": [case(s) for s in SHAPES] + [case((2, 3, 4), args=(3,)), case((2, 3), args=(3, 0.1)), case((3,), args=(1,))],
+    "PReLU": [case(s) for s in SHAPES]
+    + [case((2, 3, 4), args=(3,)), case((2, 3), args=(3, 0.1)), case((3,), args=(1,))],
     "GLU": [case((4, 6)), case((2, 4, 6)), case((6,)), *along(0, 1, -2)],
     "Softmax": along(0, 1, -1),
     "Softmin": along(0, 1, -1),
@@ -97,7 +98,9 @@ def test_arctan_and_its_slope():
     np.testing.assert_allclose(x.grad.numpy(), 1 / (1 + x.detach().numpy() ** 2))
 
 
-@pytest.mark.parametrize("shape,count", [((4, 3), 1), ((4, 3), 3), ((2, 3, 5), 3), ((2, 3, 4, 4), 3), ((3,), 1), ((), 1)])
+@pytest.mark.parametrize(
+    "shape,count", [((4, 3), 1), ((4, 3), 3), ((2, 3, 5), 3), ((2, 3, 4, 4), 3), ((3,), 1), ((), 1)]
+)
 def test_swish_learns_beta(shape, count):
     torch.manual_seed(0)
     x, beta = torch.randn(shape, dtype=torch.float64, requires_grad=True), torch.rand(count, dtype=torch.float64) * 2

@@ -20,6 +20,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:dropout2d")
 @pytest.mark.parametrize("name", CASES)
 def test_evaluation_and_p_zero_are_the_identity_as_in_torch(name, record_property):
     check_cases(name, [case(s, p=0.4) for s in CASES[name]], record_property, train=False)
@@ -34,7 +35,9 @@ def test_inverted_dropout_keeps_the_mean(p):
     assert abs((y == 0).mean() - p) < 4 * np.sqrt(p * (1 - p) / y.size)
 
 
-@pytest.mark.parametrize("name,spatial", [("Dropout1d", 1), ("Dropout2d", 2), ("Dropout3d", 3), ("FeatureAlphaDropout", 2)])
+@pytest.mark.parametrize(
+    "name,spatial", [("Dropout1d", 1), ("Dropout2d", 2), ("Dropout3d", 3), ("FeatureAlphaDropout", 2)]
+)
 def test_whole_channels_fall(name, spatial):
     weft.manual_seed(1)
     y = getattr(weft.nn, name)(0.5)(weft.ones(30, 8, *(4,) * spatial)).numpy().reshape(30 * 8, -1)

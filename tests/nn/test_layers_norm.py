@@ -26,9 +26,9 @@ def normed(*shapes, options=OPTIONS):
 
 
 RUNNING = {
-    "BatchNorm1d": normed((4, 3), (2, 3, 5)) + [case((4, 3), args=(3,), momentum=None), case((0, 3, 2), args=(3,))],
-    "BatchNorm2d": normed((2, 3, 4, 5)) + [case((0, 3, 2, 2), args=(3,)), case((2, 3, 1, 4), args=(3,), momentum=None)],
-    "BatchNorm3d": normed((2, 3, 2, 3, 2)) + [case((0, 3, 2, 2, 2), args=(3,))],
+    "BatchNorm1d": [*normed((4, 3), (2, 3, 5)), case((4, 3), args=(3,), momentum=None), case((0, 3, 2), args=(3,))],
+    "BatchNorm2d": [*normed((2, 3, 4, 5)), case((0, 3, 2, 2), args=(3,)), case((2, 3, 1, 4), args=(3,), momentum=None)],
+    "BatchNorm3d": [*normed((2, 3, 2, 3, 2)), case((0, 3, 2, 2, 2), args=(3,))],
     "InstanceNorm1d": normed((4, 3, 5), (3, 5)),
     "InstanceNorm2d": normed((2, 3, 4, 5), (3, 4, 5)),
     "InstanceNorm3d": normed((2, 3, 2, 3, 2), (3, 2, 3, 2)),

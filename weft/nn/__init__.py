@@ -27,6 +27,7 @@ from .pool_features import *  # noqa: F403
 from .position import *  # noqa: F403
 from .recurrent import *  # noqa: F403
 from .recurrent_cells import *  # noqa: F403
+from .recurrent_variants import *  # noqa: F403
 from .sampled_softmax import *  # noqa: F403
 from .scores import *  # noqa: F403
 from .search import *  # noqa: F403

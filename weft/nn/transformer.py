@@ -37,24 +37,24 @@ class TransformerLayer(Module):
         """norm(x + block(x)), or x + block(norm(x)) with norm_first."""
         return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
-    def _make_feed_forward(
-        self, d_model: int, dim_feedforward: int, dropout: float, activation: Activation, options: dict[str, Any]
-    ) -> None:
+    def _make_feed_forward(self, d_model: int, dim_feedforward: int, dropout: float, options: dict[str, Any]) -> None:
         self.linear1 = Linear(d_model, dim_feedforward, **options)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **options)
-        self.activation = _activation_function(activation) if isinstance(activation, str) else activation
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         """W₂ φ(W₁ x + b₁) + b₂. Shape: (*, E) → (*, E)."""
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
-def _activation_function(name: str) -> Callable[[Tensor], Tensor]:
+def _activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """The function of a name, or the function itself."""
+    if not isinstance(activation, str):
+        return activation
     known = {"relu": F.relu, "gelu": F.gelu}
-    if name not in known:
-        raise RuntimeError(f"activation should be relu/gelu, not {name}")
-    return known[name]
+    if activation not in known:
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return known[activation]
 
 
 class TransformerEncoderLayer(TransformerLayer):
@@ -80,11 +80,12 @@ class TransformerEncoderLayer(TransformerLayer):
         super().__init__()
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
-        self._make_feed_forward(d_model, dim_feedforward, dropout, activation, options)
+        self._make_feed_forward(d_model, dim_feedforward, dropout, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        self.activation = _activation_function(activation)
 
     def forward(
         self,
@@ -124,12 +125,13 @@ class TransformerDecoderLayer(TransformerLayer):
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
-        self._make_feed_forward(d_model, dim_feedforward, dropout, activation, options)
+        self._make_feed_forward(d_model, dim_feedforward, dropout, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
+        self.activation = _activation_function(activation)
 
     def forward(
         self,

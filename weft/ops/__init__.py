@@ -44,6 +44,7 @@ from . import (  # noqa: F401
     spectrogram,
     stats,
     strided,
+    typed,
     view,
     window,
     windows,

@@ -295,13 +295,19 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _operator(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
-        other = wrap(other)
+        self, other = _in_common_type(self, wrap(other))
     return product(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+def _in_common_type(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the wider type: NumPy's arrays are float64 unless told, so they do not refuse as tensors do."""
+    kind = dtypes.promote_types(x.dtype, y.dtype)
+    return x.to(kind), y.to(kind)
 
 
 def _reflected(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
-        other = wrap(other)
+        self, other = _in_common_type(self, wrap(other))
     return product(other, self) if isinstance(other, Tensor) else NotImplemented
 
 

@@ -13,6 +13,7 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .elementwise import CAST
 from .primitive import Elementwise, broadcast_error, operation, write
+from .typed import TYPED, TypedTensor
 
 
 class Clone(Elementwise):
@@ -55,7 +56,7 @@ def _dtype_of(args: tuple[Any, ...], given: Any, current: dtype) -> dtype:
             wanted = arg.dtype
         elif isinstance(arg, (str, device)):
             device(arg)
-        elif isinstance(arg, (dtype, np.dtype, type)) and not isinstance(arg, bool):
+        elif not isinstance(arg, bool):  # non_blocking and copy, given by position
             wanted = dtypes.as_dtype(arg)
     return current if wanted is None else dtypes.as_dtype(wanted)
 
@@ -104,7 +105,9 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the type, or the tensor in another type."""
     if dtype is None:
         return f"weft.{dtypes.ALIASES.get(self.dtype.name, self.dtype.name).title()}Tensor"
-    return to(self, dtypes.as_dtype(dtype))
+    if isinstance(dtype, str):  # 'torch.FloatTensor', as the call without arguments answers
+        dtype = TYPED.get(dtype.rpartition(".")[2], dtype)
+    return to(self, dtype.kind if isinstance(dtype, TypedTensor) else dtypes.as_dtype(dtype))
 
 
 @operation(function=False)

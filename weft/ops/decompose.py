@@ -5,8 +5,6 @@ Gradients are written in tensor operations on the factors, so that derivatives o
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 import numpy as np
 
 from ..errors import AutogradError, OptionError, ShapeError
@@ -24,6 +22,7 @@ from .matrix import (
     triangle_weights,
 )
 from .primitive import Opaque, operation, summed_to
+from .results import named_result
 from .solve import TRIANGULAR
 
 # ------------------------------------------------------------------------------------------- Cholesky
@@ -113,7 +112,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return _cholesky("cholesky", input, upper, True)[0]
 
 
-CholeskyEx = namedtuple("cholesky_ex", "L info")
+CholeskyEx = named_result("cholesky_ex", "L info")
 
 
 @operation("linalg.cholesky_ex", method=False, out=True)
@@ -204,7 +203,7 @@ def _qr_slope_tall(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
     return adjoint(TRIANGULAR(r, adjoint(left), upper=True, unit=False))
 
 
-QrResult = namedtuple("qr", "Q R")
+QrResult = named_result("qr", "Q R")
 
 
 @operation("linalg.qr", method=False, out=True)
@@ -238,7 +237,7 @@ class Geqrf(Opaque):
 
 
 GEQRF = Geqrf()
-GeqrfResult = namedtuple("geqrf", "a tau")
+GeqrfResult = named_result("geqrf", "a tau")
 
 
 @operation(out=True, differentiable=False)

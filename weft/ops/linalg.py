@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from .decompose import QR
 from .elementwise import where
 from .matrix import adjoint, need_inexact, need_matrices, need_square
 from .primitive import OPERATIONS, Opaque, Primitive, operation
+from .results import named_result
 from .solve import INVERSE
 from .spectral import EIGVALSH, SVD, SVDVALS
 
@@ -101,7 +101,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 # ---------------------------------------------------------------------------------------- least squares
 
-LeastSquares = namedtuple("lstsq", "solution residuals rank singular_values")
+LeastSquares = named_result("lstsq", "solution residuals rank singular_values")
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
@@ -331,7 +331,7 @@ def _range_basis(A: Tensor, columns: int, niter: int, center: Tensor | None) -> 
     return basis
 
 
-LowRank = namedtuple("svd_lowrank", "U S V")
+LowRank = named_result("svd_lowrank", "U S V")
 
 
 @operation(method=False)

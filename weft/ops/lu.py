@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, wrap
 from .matrix import adjoint, each_matrix, first_failure, identity, lapack, need_inexact, need_matrices, need_square
 from .primitive import Opaque, operation
+from .results import named_result
 from .solve import TRIANGULAR
 
 # ------------------------------------------------------------------------------------------------- LU
@@ -105,7 +105,7 @@ def _factored(name: str, A: Tensor, pivot: bool, check: bool) -> tuple[Tensor, T
     return LU(A, check=name if check else "")
 
 
-LuFactor, LuFactorEx = namedtuple("lu_factor", "LU pivots"), namedtuple("lu_factor_ex", "LU pivots info")
+LuFactor, LuFactorEx = named_result("lu_factor", "LU pivots"), named_result("lu_factor_ex", "LU pivots info")
 
 
 @operation("linalg.lu_factor", method=False, out=True)
@@ -127,7 +127,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tens
     return (packed, pivots, info) if get_infos else (packed, pivots)
 
 
-LuResult = namedtuple("lu", "P L U")
+LuResult = named_result("lu", "P L U")
 
 
 def _unpacked(packed: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,7 +144,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> LuResult:
     return LuResult(PIVOT_MATRIX(pivots, rows=A.shape[-2], kind=A.dtype), *_unpacked(packed))
 
 
-LuUnpack = namedtuple("lu_unpack", "P L U")
+LuUnpack = named_result("lu_unpack", "P L U")
 
 
 @operation(method=False, out=True)
@@ -264,7 +264,7 @@ def _ldl_blocks(pivots: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 LDL, LDL_SOLVE = Ldl(), LdlSolve()
-LdlFactor, LdlFactorEx = namedtuple("ldl_factor", "LD pivots"), namedtuple("ldl_factor_ex", "LD pivots info")
+LdlFactor, LdlFactorEx = named_result("ldl_factor", "LD pivots"), named_result("ldl_factor_ex", "LD pivots info")
 
 
 def _ldl(name: str, A: Tensor, hermitian: bool, check: bool) -> tuple[Tensor, Tensor, Tensor]:

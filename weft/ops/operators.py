@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import dtype as dtypes
 from ..dtype import FLOAT
 from ..errors import DtypeError
@@ -299,6 +301,15 @@ def _reflected(function: Any) -> Any:
     return method
 
 
+def _augmented(method: Any) -> Any:
+    """The dunder method of `x += y`; a NumPy array is left to `x = x + y`, which may widen the type."""
+
+    def dunder(self: Tensor, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else method(self, other)
+
+    return dunder
+
+
 def _install_operators() -> None:
     quick = {"add": ADD, "sub": SUB, "mul": MUL, "truediv": DIV}
     quick |= {name: PRIMITIVES[name.title()] for name in ("eq", "ne", "lt", "le", "gt", "ge")}
@@ -316,9 +327,9 @@ def _install_operators() -> None:
     inplace |= dict(mod="remainder_", lshift="bitwise_left_shift_", rshift="bitwise_right_shift_")
     inplace |= {"and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"}
     for name, method in inplace.items():
-        setattr(Tensor, f"__i{name}__", getattr(Tensor, method))
+        setattr(Tensor, f"__i{name}__", _augmented(getattr(Tensor, method)))
     Tensor.__neg__ = PRIMITIVES["Neg"].fast
-    Tensor.__abs__ = PRIMITIVES["Abs"].fast
+    Tensor.__abs__ = OPERATIONS["abs"].function
     Tensor.__pos__ = positive
     Tensor.__invert__ = OPERATIONS["bitwise_not"].function
     Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from .primitive import (
     summed_to,
     write_out,
 )
+from .results import named_result
 from .view import EXPAND, sizes_from
 
 # ----------------------------------------------------------------------- how they are made public
@@ -357,7 +357,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extreme(AMIN, input, dim, keepdim, "amin")
 
 
-Aminmax = namedtuple("aminmax", ("min", "max"))
+Aminmax = named_result("aminmax", ("min", "max"))
 
 
 @axis_operation(exact_out=True)
@@ -411,7 +411,7 @@ def taken(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, 
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-Max, Min = namedtuple("max", ("values", "indices")), namedtuple("min", ("values", "indices"))
+Max, Min = named_result("max", ("values", "indices")), named_result("min", ("values", "indices"))
 
 
 def _max_or_min(input: Tensor, dim: Any, keepdim: bool, other: Any, name: str) -> Any:

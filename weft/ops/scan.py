@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from .elementwise import conj, where
 from .join import cat
 from .primitive import operation, register_module
 from .reduce import Along, _summable, axis_operation, refuse, wide_enough
+from .results import named_result
 
 # -------------------------------------------------------------------------------------- primitives
 
@@ -201,8 +201,8 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     return _along(LOGCUMSUMEXP, input, dim, "logcumsumexp")
 
 
-Cummax = namedtuple("cummax", ("values", "indices"))
-Cummin = namedtuple("cummin", ("values", "indices"))
+Cummax = named_result("cummax", ("values", "indices"))
+Cummin = named_result("cummin", ("values", "indices"))
 
 
 def _running_extreme(primitive: Along, x: Tensor, dim: int, name: str) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ empty name nothing is checked and `info` tells what LAPACK said.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from .matrix import (
     need_square,
 )
 from .primitive import Opaque, operation, summed_to, write_out
+from .results import named_result
 
 SINGULAR = (
     "the input matrix is singular (U[{0},{0}] is zero); add a multiple of the identity, or use linalg.lstsq or pinv"
@@ -240,7 +240,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return _solved("linalg.solve", A, B, left, True)[0]
 
 
-SolveEx = namedtuple("solve_ex", "result info")
+SolveEx = named_result("solve_ex", "result info")
 
 
 @operation("linalg.solve_ex", method=False, out=True)
@@ -263,7 +263,7 @@ def solve_triangular(
     return result if out is None else write_out(out, result, "linalg.solve_triangular")
 
 
-TriangularSolve = namedtuple("triangular_solve", "solution cloned_coefficient")
+TriangularSolve = named_result("triangular_solve", "solution cloned_coefficient")
 
 
 @operation(out=True)
@@ -299,7 +299,7 @@ def inverse(input: Tensor) -> Tensor:
     return _inverse(input, "inverse")
 
 
-InvEx = namedtuple("inv_ex", "inverse info")
+InvEx = named_result("inv_ex", "inverse info")
 
 
 @operation("linalg.inv_ex", method=False, out=True)
@@ -365,7 +365,7 @@ def det(input: Tensor) -> Tensor:
     return DET(input)
 
 
-SlogdetResult = namedtuple("slogdet", "sign logabsdet")
+SlogdetResult = named_result("slogdet", "sign logabsdet")
 
 
 @operation(out=True)

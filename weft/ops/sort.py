@@ -7,7 +7,6 @@ and takes the values with `gather`, so that gradients follow the places.
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..tensor import Tensor, wrap, wrap_dim
 from .elementwise import where
 from .primitive import Opaque, is_number, operation, python_int, register_module
 from .reduce import Along, Selected, axis_operation, need_elements, refuse, taken, wide_enough
+from .results import named_result
 
 # -------------------------------------------------------------------------------------- primitives
 
@@ -104,10 +104,10 @@ register_module(__name__)
 
 # ----------------------------------------------------------------------------------------- sorting
 
-Sort = namedtuple("sort", ("values", "indices"))
-Topk = namedtuple("topk", ("values", "indices"))
-Kthvalue = namedtuple("kthvalue", ("values", "indices"))
-Mode = namedtuple("mode", ("values", "indices"))
+Sort = named_result("sort", ("values", "indices"))
+Topk = named_result("topk", ("values", "indices"))
+Kthvalue = named_result("kthvalue", ("values", "indices"))
+Mode = named_result("mode", ("values", "indices"))
 
 
 def order_of(x: Tensor, dim: int, descending: bool, name: str) -> Tensor:
@@ -181,8 +181,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Mode:
 
 # ------------------------------------------------------------------------------------------ medians
 
-Median = namedtuple("median", ("values", "indices"))
-Nanmedian = namedtuple("nanmedian", ("values", "indices"))
+Median = named_result("median", ("values", "indices"))
+Nanmedian = named_result("nanmedian", ("values", "indices"))
 
 
 class MedianOfAll(Selected):

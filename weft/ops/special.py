@@ -8,7 +8,6 @@ Bessel functions are in `bessel.py`, polynomials in `orthogonal.py`.
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..tensor import Tensor
 from . import compare, curves, operators  # noqa: F401  their functions get further names at the end
 from .elementwise import complex_from, where
 from .primitive import OPERATIONS, PRIMITIVES, Elementwise, Opaque, in_place, is_number, operation, register_module
+from .results import named_result
 
 sp = LazyModule("scipy.special")
 
@@ -288,7 +288,7 @@ def also(name: str, original: str) -> None:
     )
 
 
-frexp_result = namedtuple("frexp", ["mantissa", "exponent"])
+frexp_result = named_result("frexp", ["mantissa", "exponent"])
 
 
 @operation(out=True)

@@ -7,7 +7,6 @@ contribute nothing to the terms that would divide by their difference.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ..tensor import Tensor, wrap
 from .elementwise import complex_from, conj, where
 from .matrix import adjoint, first_failure, need_inexact, need_matrices, need_square
 from .primitive import Opaque, operation
+from .results import named_result
 from .solve import SOLVE
 
 NOT_CONVERGED = (
@@ -139,7 +139,7 @@ class Eigvals(Opaque):
 
 
 EIGH, EIGVALSH, EIG, EIGVALS = Eigh(), Eigvalsh(), Eig(), Eigvals()
-EigResult = namedtuple("eig", "eigenvalues eigenvectors")
+EigResult = named_result("eig", "eigenvalues eigenvectors")
 
 
 def _triangle_name(name: str, UPLO: Any) -> str:
@@ -246,8 +246,8 @@ class Svdvals(Opaque):
 
 
 SVD, SVDVALS = Svd(), Svdvals()
-SvdResult = namedtuple("linalg_svd", "U S Vh")
-OldSvdResult = namedtuple("svd", "U S V")
+SvdResult = named_result("linalg_svd", "U S Vh")
+OldSvdResult = named_result("svd", "U S V")
 
 
 def _no_driver(name: str, driver: Any) -> None:

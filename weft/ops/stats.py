@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from .elementwise import where
 from .primitive import Opaque, Reduction, is_number, operation, register_module
 from .ranges import linspace
 from .reduce import all_or, axis_operation, mean, refuse, restored, wide_enough
+from .results import named_result
 from .view import PERMUTE
 
 # ------------------------------------------------------------------------- variance and deviation
@@ -299,8 +299,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return HISTC(input, bins=int(bins), low=float(min), high=float(max))
 
 
-Histogram = namedtuple("histogram", ("hist", "bin_edges"))
-Histogramdd = namedtuple("histogramdd", ("hist", "bin_edges"))
+Histogram = named_result("histogram", ("hist", "bin_edges"))
+Histogramdd = named_result("histogramdd", ("hist", "bin_edges"))
 
 
 def _edges(values: np.ndarray, bins: Any, limits: Any, kind: np.dtype, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Tools for modules and their parameters."""
 
-from . import parametrizations, parametrize  # noqa: F401
+from . import parametrizations, parametrize, rnn  # noqa: F401
 from .clip_grad import *  # noqa: F403
 from .convert_parameters import *  # noqa: F403
 from .fusion import *  # noqa: F403
