@@ -23,6 +23,7 @@ from .dtype import (  # noqa: F401
 from .func import vmap  # noqa: F401
 from .io import load, save  # noqa: F401
 from .ops.primitive import OPERATIONS as _OPERATIONS
+from .ops.register import explained as _explained
 from .ops.sample import Generator, default_generator  # noqa: F401
 from .ops.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
@@ -70,10 +71,8 @@ def _publish() -> None:
         globals()[name] = getattr(Tensor, name)
     for name, row in _OPERATIONS.items():
         space, _, last = name.rpartition(".")
-        if not space:
-            globals()[last] = row.function
-            continue
-        setattr(_space(f"weft.{space}"), last, row.function)
+        function = row.function if row.kind == "Elementwise" else _explained(row.function, name)
+        setattr(_space(f"weft.{space}") if space else _sys.modules[__name__], last, function)
 
 
 def _space(name: str) -> _types.ModuleType:

@@ -194,6 +194,8 @@ def result_dtype(operands: Any) -> dtype:
     """The common type of tensors and Python numbers, by rank and category."""
     dimensioned = zero_dim = number = None
     for x in operands:
+        if isinstance(x, np.ndarray):
+            raise TypeError("expected a Tensor or a number, not a NumPy array; make a tensor with weft.from_numpy(...)")
         if hasattr(x, "ndim") and not isinstance(x, np.generic):
             if x.ndim:
                 dimensioned = promote_types(dimensioned, x.dtype) if dimensioned else x.dtype

@@ -261,6 +261,7 @@ def sweep(
             for edge, result in zip(node.edges, results):  # noqa: B905  hot, lengths are equal by construction
                 if edge is not None and result is not None:
                     pending[edge] = pending[edge] + result if edge in pending else result
+        g = results = result = None  # so that leaves may take over the last gradients without a copy
         _finish_leaves(pending, wanted, caught, accumulate, create_graph)
     finally:
         mode.grad = before

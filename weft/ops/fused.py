@@ -57,11 +57,10 @@ class RowNormalizeSlope(Opaque):
         *parameters, mean, factor = rest
         g, rows = g.reshape(-1, width), x.reshape(-1, width)
         weight = parameters[0].reshape(-1) if parameters else None
-        wide = repeated(weight, rows)
         gx, sums = np.empty(x.shape, x.dtype), np.zeros((2, width), x.dtype)
         out, spare = gx.reshape(-1, width), np.empty((min(len(rows), PIECE // max(1, width) + 1), width), x.dtype)
         for part in pieces(rows):
-            _row_slope(g[part], rows[part], weight, wide, mean[part], factor[part], centre, out[part], sums, spare)
+            _row_slope(g[part], rows[part], weight, mean[part], factor[part], centre, out[part], sums, spare)
         return (gx, *(s.reshape(p.shape) for s, p in zip(sums, parameters, strict=False)))
 
 
@@ -69,7 +68,6 @@ def _row_slope(
     g: ndarray,
     x: ndarray,
     weight: ndarray | None,
-    wide: ndarray | None,
     mean: ndarray,
     factor: ndarray,
     centre: bool,
@@ -91,16 +89,9 @@ def _row_slope(
     if weight is None:
         np.multiply(g, factor, out=out)
     else:
-        np.multiply(g, wide[: len(g)], out=out)
+        np.multiply(g, weight, out=out)
         out *= factor
     out += product
-
-
-def repeated(row: ndarray | None, rows: ndarray) -> ndarray | None:
-    """A row as often as a piece of `rows` has rows: products with it then run along memory without a break."""
-    if row is None:
-        return None
-    return np.tile(row, (min(len(rows), PIECE // max(1, row.size) + 1), 1))
 
 
 def row_sums(x: ndarray) -> ndarray:
@@ -120,7 +111,7 @@ class RowNormalize(Fused):
         rows = x.reshape(-1, width)
         y = np.empty(rows.shape, x.dtype)
         mean, factor = np.zeros((len(rows), 1), x.dtype), np.empty((len(rows), 1), x.dtype)
-        weight, bias = (p if p is None else repeated(p.reshape(-1), rows) for p in (weight, bias))
+        weight, bias = (p if p is None else p.reshape(-1) for p in (weight, bias))
         for part in pieces(rows):
             out = y[part]
             if centre:
@@ -148,12 +139,12 @@ class RowNormalize(Fused):
 
 
 def _scale(x: ndarray, factor: ndarray, weight: ndarray | None, bias: ndarray | None) -> None:
-    """x ← x · factor · weight + bias, in place; weight and bias repeated for every row."""
+    """x ← x · factor · weight + bias, in place."""
     x *= factor
     if weight is not None:
-        x *= weight[: len(x)]
+        x *= weight
     if bias is not None:
-        x += bias[: len(x)]
+        x += bias
 
 
 # ------------------------------------------------------------------------------- normalisation of channels

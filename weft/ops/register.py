@@ -84,6 +84,22 @@ def operation(
     return enter
 
 
+def explained(function: Callable, name: str) -> Callable:
+    """`function`, saying what is wrong when it was given a list, an array or nothing in place of a tensor."""
+
+    @functools.wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except AttributeError:
+            if not args or isinstance(args[0], Tensor):
+                raise
+            got = type(args[0]).__name__
+            raise TypeError(f"{name}: argument 1 must be a Tensor, not {got}; make one with weft.tensor(...)") from None
+
+    return public
+
+
 def with_out(body: Callable, name: str, demand: bool | str = True) -> Callable:
     """`body` with an `out=` argument that receives the result."""
 

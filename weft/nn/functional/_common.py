@@ -49,6 +49,11 @@ def widened(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
     return tuple(x.float() if x is not None and x.dtype in LOW_PRECISION else x for x in tensors)
 
 
+def value_range(x: Tensor) -> tuple[float, float]:
+    """The smallest and the largest element of a plain tensor, as numbers."""
+    return x.array.min().item(), x.array.max().item()
+
+
 def any_true(condition: Tensor) -> bool:
     """Whether a check fires; inside a transform (vmap, compile), where values are not known, it does not."""
     return condition._interpreter is None and bool(condition.any())

@@ -8,7 +8,17 @@ from ...dtype import int64, uint8
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...ops.fused import CLASS_ENTROPY
 from ...tensor import Tensor
-from ._common import any_true, chosen_reduction, common_type, log1pexp, reduced, require_float, require_tensor, widened
+from ._common import (
+    any_true,
+    chosen_reduction,
+    common_type,
+    log1pexp,
+    reduced,
+    require_float,
+    require_tensor,
+    value_range,
+    widened,
+)
 from .attention import linear
 
 __all__ = [
@@ -130,8 +140,8 @@ def cross_entropy(
         _check_classes(name, input, target, weight)
     dim = 0 if input.ndim == 1 else 1
     x, w = widened(input, weight)
-    if not probabilities and not label_smoothing and _all_count(target, ignore_index):
-        return _row_loss(name, x, target.long(), w, reduction, dim).to(input.dtype)
+    if not probabilities and not label_smoothing and _every_row_counts(target, input.shape[dim], ignore_index):
+        return _row_loss(x, target.long(), w, reduction, dim).to(input.dtype)
     scores = x.log_softmax(dim)
     if probabilities:
         loss = _expected_loss(scores, *widened(target), w, reduction, label_smoothing, dim)
@@ -231,19 +241,22 @@ def _class_loss(
     return loss.sum() / total if reduction == "mean" else loss.sum()
 
 
-def _all_count(target: Tensor, ignore_index: int) -> bool:
-    """Whether no target is to be ignored, as far as values are known."""
-    return target._interpreter is None and not bool((target == ignore_index).any())
+def _every_row_counts(target: Tensor, classes: int, ignore_index: int) -> bool:
+    """Whether every target is known to be a class number and none is to be ignored."""
+    if target._interpreter is not None or target.numel() == 0:
+        return False
+    low, high = value_range(target)
+    if low < 0 or high >= classes:
+        return False
+    return not low <= ignore_index <= high or not any_true(target == ignore_index)
 
 
-def _row_loss(name: str, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, dim: int) -> Tensor:
+def _row_loss(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, dim: int) -> Tensor:
     """Cross entropy with class numbers, one primitive for all rows."""
     classes, shape = x.shape[dim], target.shape
     if x.ndim != 2:
         x = (x if dim == 0 else x.movedim(1, -1)).reshape(-1, classes)  # (N, C, *) → (N·*, C)
-    target = target.reshape(-1)
-    if any_true((target < 0) | (target >= classes)):
-        raise IndexRangeError(f"{name}: a target is out of bounds, expected class numbers in [0, {classes})")
+        target = target.reshape(-1)
     loss = CLASS_ENTROPY(x, target)[0]
     if weight is not None:
         kept = weight.index_select(0, target)
