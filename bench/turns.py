@@ -51,6 +51,7 @@ def measure(programs: Programs, rounds: int, threads: int, seconds: float) -> di
         ours, theirs = context.Pipe()
         process = context.Process(target=worker, args=(name, programs, threads, seconds, theirs), daemon=True)
         process.start()
+        theirs.close()  # so that a worker that dies is noticed
         peers[name] = (ours, process, ours.recv())
     keys = peers["weft"][2]
     times: dict[str, dict[str, list[float]]] = {key: {"weft": [], "torch": []} for key in keys}

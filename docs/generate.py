@@ -1,7 +1,7 @@
 """Write docs/operations.md, the table of every public operation, from the register.
 
-    python docs/generate.py            write it
-    python docs/generate.py --check    say whether it is up to date
+python docs/generate.py            write it
+python docs/generate.py --check    say whether it is up to date
 """
 
 from __future__ import annotations

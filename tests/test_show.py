@@ -220,13 +220,8 @@ OPTIONS = [
     {"profile": "short", "precision": 5, "threshold": 4},
 ]
 OPTION_CASES = {
-    **{
-        f"float {name}": FLOATS[name] for name in ("scalar", "whole", "zeros", "wrapping matrix", "four axes")
-    },
-    **{
-        f"float {name}": FLOATS[name]
-        for name in ("scientific with special", "edges of long rows", "empty rows")
-    },
+    **{f"float {name}": FLOATS[name] for name in ("scalar", "whole", "zeros", "wrapping matrix", "four axes")},
+    **{f"float {name}": FLOATS[name] for name in ("scientific with special", "edges of long rows", "empty rows")},
     "whole scientific": torch.tensor([1.0, 2048.0, 0.0, MISSING]),
     "bfloat16": ramp(5, 7).bfloat16(),
     "integers": INTEGERS["cube"],
@@ -243,9 +238,7 @@ def test_options(name, options):
 
 
 @pytest.mark.parametrize("default", FLOAT_DTYPES, ids=name_of)
-@pytest.mark.parametrize(
-    "dtype", [*FLOAT_DTYPES, torch.complex64, torch.complex128, torch.int32], ids=name_of
-)
+@pytest.mark.parametrize("dtype", [*FLOAT_DTYPES, torch.complex64, torch.complex128, torch.int32], ids=name_of)
 @pytest.mark.parametrize("shape", [(2,), (0,), (0, 3)], ids=str)
 def test_dtype_is_said_unless_it_is_the_default(default, dtype, shape):
     torch.set_default_dtype(default)

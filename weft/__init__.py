@@ -6,7 +6,7 @@ import sys as _sys
 import types as _types
 from math import e, inf, nan, pi  # noqa: F401
 
-from . import autograd, backends, cuda, distributions, errors, func, inspect, io, nn, ops, optim, utils  # noqa: F401
+from . import autograd, backends, cuda, distributions, errors, func, inspect, io, nn, ops, optim, testing, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .autograd.modes import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
@@ -27,6 +27,7 @@ from .ops.register import explained as _explained
 from .ops.sample import Generator, default_generator  # noqa: F401
 from .ops.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
+from .runtime.settings import *  # noqa: F403
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .tensor import Size, Tensor  # noqa: F401

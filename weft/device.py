@@ -42,6 +42,13 @@ class device:  # PyTorch spells it in lower case
     def __hash__(self) -> int:
         return hash((self.type, self.index or 0))
 
+    def __enter__(self) -> device:
+        """`with weft.device('cpu'):` new tensors lie there, as everywhere."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (device, (self.type, self.index))
 

@@ -531,6 +531,8 @@ class Tensor:
         return memoryview(self.numpy())
 
 
+Tensor.__module__ = Size.__module__ = "weft"  # where users find them: `type(x)` prints so
+
 _ENGINE_ATTRIBUTES = frozenset(
     "array node _needs_grad _grad _base _views _counter _hooks _post_hooks _retains _inference _origin".split()
 )

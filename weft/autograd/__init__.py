@@ -13,6 +13,7 @@ from .tape import Node, backward, grad
 
 # The tape comes first: tensors and operations, which the rest needs, stand on it.
 # isort: split
+from ..ops.typed import Variable
 from . import function, functional, graph
 from .backprop import backprop_mlp
 from .check import GradcheckError, gradcheck, gradgradcheck
@@ -26,6 +27,7 @@ __all__ = [
     "Function",
     "GradcheckError",
     "Node",
+    "Variable",
     "backprop_mlp",
     "backward",
     "checkpoint",

@@ -130,6 +130,9 @@ class set_grad_enabled(_Switch):
 
     def __enter__(self) -> None: ...  # it has acted already
 
+    def __repr__(self) -> str:
+        return f"weft.autograd.grad_mode.set_grad_enabled(mode={self.settings['grad']})"
+
     def clone(self) -> set_grad_enabled:
         return set_grad_enabled(self.settings["grad"])
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..device import device
 from ..dtype import dtype
 from ..errors import OptionError
 from ..nn.parameter import Buffer, Parameter
@@ -100,7 +101,7 @@ class _Writer:
         if kind not in CONTAINERS:
             raise TypeError(
                 f"save: {shown(path)} is a {kind.__module__}.{kind.__qualname__}; only dict, OrderedDict, list, tuple, "
-                f"set, Size, numbers, strings, bytes, None, dtypes and tensors can be saved{_advice(value)}"
+                f"set, Size, numbers, strings, bytes, None, dtypes, devices and tensors can be saved{_advice(value)}"
             )
         if id(value) in self.open:
             raise TypeError(f"save: {shown(path)} contains itself; a tree cannot")
@@ -192,6 +193,7 @@ PLAIN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     complex: (lambda x: str(x), complex),
     bytes: (lambda x: x.decode("latin1"), lambda text: text.encode("latin1")),
     dtype: (lambda x: x.name, lambda name: dtype.by_name[name]),
+    device: (str, device),
 }
 
 

@@ -355,6 +355,9 @@ class Module:
     def cpu(self: M) -> M:
         return self
 
+    def cuda(self: M, device: Any = None) -> M:
+        return self.to("cuda")
+
     def share_memory(self: M) -> M:
         return self
 

@@ -54,8 +54,12 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _with_backward_hooks(module: Module, args: Any, kwargs: Any, before: list[Any], after: list[Any]) -> Any:
-    """Run forward between two identities whose gradients tell the hooks what passes."""
+    """Run forward between two identities whose gradients tell the hooks what passes.
+
+    Where no input needs a gradient (a first layer), hooks get None for each as soon as the output has its gradient.
+    """
     passed: dict[str, tuple[Any, ...]] = {}
+    first = not any(isinstance(value, Tensor) and value.requires_grad for value in args)
 
     def entering(*grads: Any) -> tuple[Any, ...]:
         for hook, _ in after:
@@ -70,6 +74,8 @@ def _with_backward_hooks(module: Module, args: Any, kwargs: Any, before: list[An
             if changed is not None:
                 grads = changed if isinstance(changed, tuple) else (changed,)
         passed["output"] = grads
+        if first:
+            entering(*(None for _ in args))
         return grads
 
     args = _gate(args, entering)

@@ -7,23 +7,24 @@ gradient itself is to be differentiated, it is computed by tensor operations ins
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from ..autograd.modes import mode
+from ..runtime.threads import in_parallel
 from .primitive import PRIMITIVES, Opaque, register_module
 
 PIECE = 1 << 16  # elements worked on at a time: 256 KiB of float32
 
 
-def pieces(x: ndarray) -> Iterator[slice]:
+def pieces(x: ndarray) -> list[slice]:
     """Slices of dimension 0 with about PIECE elements each."""
     count = len(x)
     step = max(1, PIECE * count // max(1, x.size))
-    return (slice(start, start + step) for start in range(0, count, step))
+    return [slice(start, start + step) for start in range(0, count, step)]
 
 
 class Fused(Opaque, abstract=True):
@@ -57,11 +58,16 @@ class RowNormalizeSlope(Opaque):
         *parameters, mean, factor = rest
         g, rows = g.reshape(-1, width), x.reshape(-1, width)
         weight = parameters[0].reshape(-1) if parameters else None
-        gx, sums = np.empty(x.shape, x.dtype), np.zeros((2, width), x.dtype)
-        out, spare = gx.reshape(-1, width), np.empty((min(len(rows), PIECE // max(1, width) + 1), width), x.dtype)
-        for part in pieces(rows):
-            _row_slope(g[part], rows[part], weight, mean[part], factor[part], centre, out[part], sums, spare)
-        return (gx, *(s.reshape(p.shape) for s, p in zip(sums, parameters, strict=False)))
+        gx = np.empty(x.shape, x.dtype)
+        out, parts = gx.reshape(-1, width), pieces(rows)
+        sums = np.zeros((len(parts), 2, width), x.dtype)  # one pair for each piece, so that pieces share no memory
+
+        def work(number: int) -> None:
+            part = parts[number]
+            _row_slope(g[part], rows[part], weight, mean[part], factor[part], centre, out[part], sums[number])
+
+        in_parallel(work, range(len(parts)))
+        return (gx, *(s.reshape(p.shape) for s, p in zip(sums.sum(0), parameters, strict=False)))
 
 
 def _row_slope(
@@ -73,11 +79,10 @@ def _row_slope(
     centre: bool,
     out: ndarray,
     sums: ndarray,
-    spare: ndarray,
 ) -> None:
     """Some rows: gˣ = A g w + B x + C into `out`; their share of Σ g x̂ and Σ g is added to `sums`."""
     width, g = x.shape[1], np.ascontiguousarray(g)
-    product = np.multiply(g, x, out=spare[: len(x)])
+    product = np.multiply(g, x)
     first, second = (row_sums(g), row_sums(product)) if weight is None else (g @ weight, product @ weight)
     first, second = first[:, None], second[:, None] - mean * first[:, None]
     if weight is not None:
@@ -112,7 +117,8 @@ class RowNormalize(Fused):
         y = np.empty(rows.shape, x.dtype)
         mean, factor = np.zeros((len(rows), 1), x.dtype), np.empty((len(rows), 1), x.dtype)
         weight, bias = (p if p is None else p.reshape(-1) for p in (weight, bias))
-        for part in pieces(rows):
+
+        def work(part: slice) -> None:
             out = y[part]
             if centre:
                 np.divide(row_sums(rows[part])[:, None], width, out=mean[part])
@@ -122,6 +128,8 @@ class RowNormalize(Fused):
             square = np.vecdot(out, out)[:, None]
             np.divide(1, np.sqrt(square / width + eps), out=factor[part])
             _scale(out, factor[part], weight, bias)
+
+        in_parallel(work, pieces(rows))
         return y.reshape(x.shape), mean, factor
 
     def formula(self, g, x, weight=None, bias=None, *, width, eps, centre):
@@ -155,6 +163,13 @@ def as_places(x: ndarray) -> ndarray:
     return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
 
 
+def channel_pieces(x: ndarray) -> list[slice]:
+    """Slices of dimension 1 of (N, C, S) with about 4 · PIECE elements each."""
+    channels = x.shape[1]
+    step = max(1, 4 * PIECE * channels // max(1, x.size))
+    return [slice(start, start + step) for start in range(0, channels, step)]
+
+
 def pooled(sums: ndarray, groups: int) -> ndarray:
     """Sums of channels (N, C) added up over the batch (groups = 0) → (1, C), or over groups of channels → (N, C)."""
     if groups == 0:
@@ -183,10 +198,16 @@ class ChannelNormalizeSlope(Opaque):
         x3, g3 = as_places(x), as_places(g)
         gx, sums = np.empty(x.shape, x.dtype), np.empty((2, *x3.shape[:2]), x.dtype)
         out = as_places(gx)
-        parts = [slice(None)] if groups == 0 else pieces(x3)
-        for part in parts:
-            own = slice(None) if groups == 0 else part
-            _channel_slope(g3[part], x3[part], weight, mean[own], factor[own], groups, out[part], sums[:, part])
+
+        def work(part: slice) -> None:
+            if groups == 0:  # channels stand alone
+                w = None if weight is None else weight[part]
+                whole = (slice(None), part)
+                _channel_slope(g3[whole], x3[whole], w, mean[whole], factor[whole], 0, out[whole], sums[:, :, part])
+            else:  # examples stand alone
+                _channel_slope(g3[part], x3[part], weight, mean[part], factor[part], groups, out[part], sums[:, part])
+
+        in_parallel(work, channel_pieces(x3) if groups == 0 else pieces(x3))
         sums[1] *= factor
         found = [total for total, _ in zip((sums[1], sums[0]), parameters, strict=False)]
         return (gx, *(np.add.reduce(total, 0) for total in found))
@@ -238,12 +259,17 @@ class ChannelNormalize(Fused):
     def reference(self, x, weight=None, bias=None, *, groups, eps):
         x3 = as_places(x)
         y = np.empty(x3.shape, x.dtype)
-        if groups == 0:
-            mean, variance = _channel_normalize(x3, weight, bias, groups, eps, y)
-            return y.reshape(x.shape), mean, variance
-        mean, variance = np.empty((2, *x3.shape[:2]), x.dtype)
-        for part in pieces(x3):
-            mean[part], variance[part] = _channel_normalize(x3[part], weight, bias, groups, eps, y[part])
+        mean, variance = np.empty((2, 1 if groups == 0 else len(x3), x3.shape[1]), x.dtype)
+
+        def work(part: slice) -> None:
+            if groups == 0:  # channels stand alone
+                w, b = (p if p is None else p[part] for p in (weight, bias))
+                found = _channel_normalize(x3[:, part], w, b, 0, eps, y[:, part])
+                mean[:, part], variance[:, part] = found
+            else:  # examples stand alone
+                mean[part], variance[part] = _channel_normalize(x3[part], weight, bias, groups, eps, y[part])
+
+        in_parallel(work, channel_pieces(x3) if groups == 0 else pieces(x3))
         return y.reshape(x.shape), mean, variance
 
     def formula(self, g, x, weight=None, bias=None, *, groups, eps):
@@ -290,11 +316,14 @@ class ClassEntropySlope(Opaque):
 
     def reference(self, g, x, index, normalizer):
         out = np.empty(x.shape, x.dtype)
-        for part in pieces(x):
+
+        def work(part: slice) -> None:
             rows = np.subtract(x[part], normalizer[part, None], out=out[part])
             np.exp(rows, out=rows)
             rows[np.arange(len(rows)), index[part]] -= 1
             rows *= g[part, None]
+
+        in_parallel(work, pieces(x))
         return (out,)
 
 
@@ -305,13 +334,15 @@ class ClassEntropy(Fused):
 
     def reference(self, x, index):
         normalizer = np.empty(len(x), x.dtype)
-        spare = np.empty((min(len(x), PIECE // max(1, x.shape[1]) + 1), x.shape[1]), x.dtype)
-        for part in pieces(x):
+
+        def work(part: slice) -> None:
             top = np.maximum.reduce(x[part], 1, keepdims=True)
             top = np.where(np.isfinite(top), top, x.dtype.type(0))
-            shifted = np.subtract(x[part], top, out=spare[: len(top)])
+            shifted = np.subtract(x[part], top)
             np.exp(shifted, out=shifted)
             np.add(np.log(row_sums(shifted)), top[:, 0], out=normalizer[part])
+
+        in_parallel(work, pieces(x))
         return normalizer - x[np.arange(len(x)), index], normalizer
 
     def formula(self, g, x, index):

@@ -95,7 +95,7 @@ def explained(function: Callable, name: str) -> Callable:
             if not args or isinstance(args[0], Tensor):
                 raise
             got = type(args[0]).__name__
-            raise TypeError(f"{name}: argument 1 must be a Tensor, not {got}; make one with weft.tensor(...)") from None
+            raise TypeError(f"{name}: expected tensors, got {got}; make them with weft.tensor(...)") from None
 
     return public
 

@@ -139,7 +139,8 @@ class Eigvals(Opaque):
 
 
 EIGH, EIGVALSH, EIG, EIGVALS = Eigh(), Eigvalsh(), Eig(), Eigvals()
-EigResult = named_result("eig", "eigenvalues eigenvectors")
+EigResult = named_result("linalg_eig", "eigenvalues eigenvectors")
+EighResult = named_result("linalg_eigh", "eigenvalues eigenvectors")
 
 
 def _triangle_name(name: str, UPLO: Any) -> str:
@@ -149,11 +150,11 @@ def _triangle_name(name: str, UPLO: Any) -> str:
 
 
 @operation("linalg.eigh", method=False, out=True)
-def eigh(A: Tensor, UPLO: str = "L") -> EigResult:
+def eigh(A: Tensor, UPLO: str = "L") -> EighResult:
     """Eigenvalues in ascending order and orthonormal eigenvectors of a Hermitian matrix."""
     need_inexact("linalg.eigh", A)
     need_square("linalg.eigh", A)
-    return EigResult(*EIGH(A, uplo=_triangle_name("linalg.eigh", UPLO), name="linalg.eigh"))
+    return EighResult(*EIGH(A, uplo=_triangle_name("linalg.eigh", UPLO), name="linalg.eigh"))
 
 
 @operation("linalg.eigvalsh", method=False, out=True)

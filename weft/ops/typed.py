@@ -1,4 +1,4 @@
-"""PyTorch's old names of tensors by element type: `weft.FloatTensor([1, 2])`, `isinstance(x, weft.LongTensor)`."""
+"""PyTorch's old names: `weft.FloatTensor([1, 2])`, `isinstance(x, weft.LongTensor)`, `Variable(x)`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .. import dtype as dtypes
 from ..tensor import Tensor
 from .create import legacy_tensor
 
-__all__ = ["TYPED", "TypedTensor"]
+__all__ = ["TYPED", "TypedTensor", "Variable"]
 
 
 class TypedTensor(type):
@@ -36,3 +36,8 @@ def _named() -> dict[str, TypedTensor]:
 
 
 TYPED = _named()
+
+
+def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
+    """The same memory as a new leaf: what scripts from before PyTorch 0.4 wrap their tensors in."""
+    return data.detach().requires_grad_(requires_grad)

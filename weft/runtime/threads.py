@@ -1,4 +1,4 @@
-"""How many threads the linear-algebra library under NumPy may use."""
+"""Threads: how many the linear-algebra library under NumPy may use, and pieces of one operation side by side."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import ctypes
 import functools
 import os
 import pathlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -48,3 +51,49 @@ def get_num_threads() -> int:
     if given.isdigit() and int(given) > 0:
         return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# ---------------------------------------------------------------- pieces of one operation, side by side
+
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+
+
+def _quiet() -> None:
+    np.seterr(all="ignore")
+
+
+def _drop_pool() -> None:
+    """After a fork the threads are gone: the child makes its own."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_pool)
+
+
+def in_parallel(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
+    """work(part) for every part, on as many threads as `set_num_threads` allows.
+
+    NumPy lets go of the interpreter while it computes. Each part must write to memory of its own; the parts are the
+    same whatever the number of threads, so the results are too.
+    """
+    global _pool, _pool_size
+    threads = min(get_num_threads(), len(parts))
+    if threads < 2:
+        for part in parts:
+            work(part)
+        return
+    if _pool is None or _pool_size != threads:
+        _pool, _pool_size = ThreadPoolExecutor(threads, "weft", initializer=_quiet), threads
+    shares = [parts[i::threads] for i in range(threads)]
+    waiting = [_pool.submit(_run_all, work, share) for share in shares[1:]]
+    _run_all(work, shares[0])
+    for future in waiting:
+        future.result()
+
+
+def _run_all(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
+    for part in parts:
+        work(part)

@@ -26,7 +26,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         )
     if weight.dtype is not input.dtype or (bias is not None and bias.dtype is not input.dtype):
         found = ", ".join(str(x.dtype) for x in (input, weight, bias) if x is not None)
-        raise DtypeError(f"linear: expected input, weight and bias to have the same dtype, but got {found}")
+        raise DtypeError(
+            f"linear: expected input, weight and bias to have the same dtype, but got {found}; "
+            "convert the input, for example with .float(), or the module with .to(dtype)"
+        )
     y = input @ (weight.t() if weight.ndim == 2 else weight)
     if bias is None:
         return y

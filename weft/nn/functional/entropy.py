@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...dtype import int64, uint8
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import DtypeError, IndexRangeError, OptionError, ShapeError
 from ...ops.fused import CLASS_ENTROPY
 from ...tensor import Tensor
 from ._common import (
@@ -56,7 +56,7 @@ def binary_cross_entropy(
     if target.dtype is not input.dtype:
         raise DtypeError(f"{name}: found target of {target.dtype} but expected {input.dtype}; convert it with .to(...)")
     if any_true((input < 0) | (input > 1)):
-        raise ValueError(
+        raise OptionError(
             f"{name}: all elements of input should be between 0 and 1; apply sigmoid, or use the _with_logits form"
         )
     p, t = widened(input, target)
