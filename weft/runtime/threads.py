@@ -45,8 +45,11 @@ def set_num_threads(count: int) -> None:
 
 def get_num_threads() -> int:
     """The number of threads asked for, or as many as this process may run on."""
-    if _requested is not None:
-        return _requested
+    return _requested or _default_threads()
+
+
+@functools.cache
+def _default_threads() -> int:
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdigit() and int(given) > 0:
         return int(given)
