@@ -166,7 +166,7 @@ class Primitive:
         return saved
 
     # ---------------------------------------------------------------------------- running backward
-    def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> list[Any]:
+    def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> Sequence[Any]:
         """The gradients of the inputs from the gradient(s) of the output(s)."""
         if node.versions is not None:
             check_versions(node)
@@ -179,17 +179,22 @@ class Primitive:
         if y is not None and node.output_counter is not None:
             y = rebuilt_output(node)
         found = self.vjp(g, y, *node.saved, **node.params) if node.params else self.vjp(g, y, *node.saved)
-        if len(node.edges) == 1:
+        edges = useful or node.edges
+        if len(edges) == 1:
             (r,) = found
-            results = [r() if r.__class__ is FUNCTION else r]
+            results = (r() if r.__class__ is FUNCTION else r,)
+        elif len(edges) == 2:
+            r, s = found
+            first, second = edges
+            results = (
+                None if first is None or first is False else r() if r.__class__ is FUNCTION else r,
+                None if second is None or second is False else s() if s.__class__ is FUNCTION else s,
+            )
         else:
-            results = []
-            for r, use in zip(found, useful or node.edges):  # noqa: B905  hot
-                if use is None or use is False:
-                    r = None
-                elif r.__class__ is FUNCTION:
-                    r = r()
-                results.append(r)
+            results = [
+                None if use is None or use is False else r() if r.__class__ is FUNCTION else r
+                for r, use in zip(found, edges)  # noqa: B905  hot
+            ]
         if node.shapes is not None:  # undo broadcasting
             return [r if r is None else summed_to(r, s) for r, s in zip(results, node.shapes, strict=True)]
         return results
@@ -270,9 +275,11 @@ def rebuilt_output(node: Node) -> Any:
 
 def check_versions(node: Node) -> None:
     """Refuse to use a saved tensor that was written to after the forward pass."""
-    for x, version in zip(node.saved, node.versions, strict=True):
-        if version is not None and x._counter is not None and x._counter[0] != version:
-            raise_modified(node, "input", x.shape, version, x._counter[0])
+    for x, version in zip(node.saved, node.versions):  # noqa: B905  hot
+        if version is not None:
+            counter = x._counter
+            if counter is not None and counter[0] != version:
+                raise_modified(node, "input", x.shape, version, counter[0])
 
 
 def raise_modified(node: Node, role: str, shape: Any, expected: int, found: int) -> None:
