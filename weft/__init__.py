@@ -28,6 +28,7 @@ from .ops.sample import Generator, default_generator  # noqa: F401
 from .ops.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
 from .runtime.settings import *  # noqa: F403
+from .runtime.memory import keep_freed_memory as _keep_freed_memory
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .tensor import Size, Tensor  # noqa: F401
@@ -87,3 +88,4 @@ def _space(name: str) -> _types.ModuleType:
 
 
 _publish()
+_keep_freed_memory()

@@ -1,4 +1,4 @@
-"""Threads: the number asked for, and results that do not depend on it."""
+"""Threads: the number asked for, and results that do not depend on it; memory that is kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 import weft
 from weft.errors import WeftError
+from weft.runtime.memory import keep_freed_memory
 from weft.runtime.threads import in_parallel
 
 
@@ -78,3 +79,20 @@ def test_a_forked_child_makes_its_own_threads():
         os._exit(0 if found.all() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert done.all()
+
+
+def test_freed_memory_is_kept_unless_the_user_says_no(monkeypatch):
+    """With memory kept, an array of 16 MiB made a second time faults in almost no pages."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.setenv("WEFT_KEEP_MEMORY", "0")
+    assert keep_freed_memory() is False
+    monkeypatch.delenv("WEFT_KEEP_MEMORY")
+    if not keep_freed_memory():  # not glibc
+        return
+
+    def faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        np.ones(1 << 22, np.float32)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    assert min(faults() for _ in range(4)) < 64  # 4096 pages
