@@ -27,8 +27,8 @@ from .ops.register import explained as _explained
 from .ops.sample import Generator, default_generator  # noqa: F401
 from .ops.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
-from .runtime.settings import *  # noqa: F403
 from .runtime.memory import keep_freed_memory as _keep_freed_memory
+from .runtime.settings import *  # noqa: F403
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .tensor import Size, Tensor  # noqa: F401
