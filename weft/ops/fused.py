@@ -314,8 +314,10 @@ class ClassEntropySlope(Opaque):
 
     differentiable = False
 
-    def reference(self, g, x, index, normalizer):
+    def reference(self, g, x, index, normalizer, *, mean):
         out = np.empty(x.shape, x.dtype)
+        if mean:
+            g = np.full(len(x), g / len(x), x.dtype)
 
         def work(part: slice) -> None:
             rows = np.subtract(x[part], normalizer[part, None], out=out[part])
@@ -328,11 +330,14 @@ class ClassEntropySlope(Opaque):
 
 
 class ClassEntropy(Fused):
-    """log Σ_c exp x_c − x_t, the negative log probability of class t. Shape: (N, C), (N,) → (N,), kept (N,)."""
+    """log Σ_c exp x_c − x_t, the negative log probability of class t, of each row or its mean.
+
+    Shape: (N, C), (N,) → (N,) or (), kept (N,)
+    """
 
     slope = ClassEntropySlope()
 
-    def reference(self, x, index):
+    def reference(self, x, index, *, mean):
         normalizer = np.empty(len(x), x.dtype)
 
         def work(part: slice) -> None:
@@ -343,12 +348,13 @@ class ClassEntropy(Fused):
             np.add(np.log(row_sums(shifted)), top[:, 0], out=normalizer[part])
 
         in_parallel(work, pieces(x))
-        return normalizer - x[np.arange(len(x)), index], normalizer
+        loss = normalizer - x[np.arange(len(x)), index]
+        return np.asarray(loss.mean()) if mean else loss, normalizer
 
-    def formula(self, g, x, index):
+    def formula(self, g, x, index, *, mean):
         one_hot = x.detach() * 0
         one_hot = one_hot.masked_fill(one_hot != 0, 0).scatter(1, index.unsqueeze(1), 1.0)
-        return ((x.softmax(1) - one_hot) * g.unsqueeze(1),)
+        return ((x.softmax(1) - one_hot) * (g / len(x) if mean else g.unsqueeze(1)),)
 
 
 register_module(__name__)

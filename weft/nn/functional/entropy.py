@@ -257,7 +257,9 @@ def _row_loss(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, 
     if x.ndim != 2:
         x = (x if dim == 0 else x.movedim(1, -1)).reshape(-1, classes)  # (N, C, *) → (N·*, C)
         target = target.reshape(-1)
-    loss = CLASS_ENTROPY(x, target)[0]
+    if reduction == "mean" and weight is None:
+        return CLASS_ENTROPY(x, target, mean=True)[0]
+    loss = CLASS_ENTROPY(x, target, mean=False)[0]
     if weight is not None:
         kept = weight.index_select(0, target)
         loss = loss * kept
