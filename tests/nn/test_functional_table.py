@@ -12,6 +12,7 @@ import torch
 
 import weft
 import weft.nn.functional as ours
+from tests.ops.harness import laid_out
 from tests.ops.samples.base import S, T
 from weft.autograd.check import gradcheck, gradgradcheck
 from weft.func import vmap
@@ -71,6 +72,68 @@ def test_values_and_types_are_those_of_pytorch(name: str, dtype: str) -> None:
             np.testing.assert_allclose(
                 plain(mine), plain(reference), TOLERANCE[dtype], bound, err_msg=f"{number} {call}"
             )
+
+
+def laid(x: Any, layout: str) -> Any:
+    """An array of the drawn type with other strides; integers and masks stay as they are."""
+    return laid_out(x, layout) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def with_gradients(function: Any, convert: Any, args: list[Any], kwargs: dict[str, Any], wanted: list[bool]) -> Any:
+    """Differentiable results of a call, and the gradients of Σ cos(k) yₖ with respect to the wanted inputs."""
+    values = [convert(v) for v in (*args, *kwargs.values())]
+    flags = iter(wanted)
+    leaves = [v.requires_grad_() for v in values if hasattr(v, "requires_grad_") and next(flags)]
+    results = parts(function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True))))
+    for result in results:
+        if result.requires_grad:
+            weights = convert(np.cos(np.arange(result.numel(), dtype=np.float64)).reshape(tuple(result.shape)))
+            result.backward(weights, retain_graph=True)
+    return results, [None if leaf.grad is None else leaf.grad for leaf in leaves]
+
+
+@pytest.mark.parametrize("name", [n for n in SAMPLES if n != "rrelu"])  # random slopes
+def test_outputs_and_gradients_are_those_of_pytorch(name: str, record_property: Any) -> None:
+    """float64, every sample with its tensors contiguous, transposed and stepped: at least six configurations."""
+    cases = 0
+    for call in SAMPLES[name]:
+        for layout in ("contiguous", "transposed", "stepped"):
+            args, kwargs, wanted = drawn(call, "float64")
+            args, kwargs = [laid(a, layout) for a in args], {k: laid(v, layout) for k, v in kwargs.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                expected, slopes, wanted = torch_answer(name, args, kwargs, wanted)
+                if expected is None:
+                    continue
+                found, ours_slopes = with_gradients(getattr(ours, name), as_ours_strided, args, kwargs, wanted)
+            cases += 1
+            for mine, reference in zip((*found, *ours_slopes), (*expected, *slopes), strict=True):
+                if mine is None or reference is None:
+                    filled = mine if mine is not None else reference
+                    assert filled is None or not np.any(plain(filled)), (call, layout)
+                    continue
+                np.testing.assert_allclose(plain(mine), plain(reference), 1e-7, 1e-9, err_msg=f"{call} {layout}")
+    assert cases >= 6
+    record_property("cases", cases)
+
+
+def torch_answer(name: str, args: list[Any], kwargs: dict[str, Any], wanted: list[bool]) -> tuple[Any, Any, list[bool]]:
+    """PyTorch's results and gradients; of the first input alone where it refuses the others (weights of a loss), None
+    where it refuses the strides."""
+    for flags in (wanted, [True] + [False] * (len(wanted) - 1)):
+        try:
+            return *with_gradients(getattr(theirs, name), as_torch_strided, args, kwargs, flags), flags
+        except RuntimeError:
+            continue
+    return None, None, wanted
+
+
+def as_torch_strided(x: Any) -> Any:
+    return torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+
+
+def as_ours_strided(x: Any) -> Any:
+    return weft.from_numpy(x.copy("K")) if isinstance(x, np.ndarray) else x
 
 
 def closed(name: str, call: S) -> tuple[Any, tuple[Any, ...]]:
