@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys as _sys
 import types as _types
 from math import e, inf, nan, pi  # noqa: F401
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import autograd, backends, cuda, distributions, errors, func, inspect, io, nn, ops, optim, testing, utils  # noqa: F401
+from . import autograd, backends, cuda, errors, func, ops, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .autograd.modes import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
@@ -21,17 +22,21 @@ from .dtype import (  # noqa: F401
     set_default_dtype,
 )
 from .func import vmap  # noqa: F401
-from .io import load, save  # noqa: F401
 from .ops.primitive import OPERATIONS as _OPERATIONS
 from .ops.register import explained as _explained
 from .ops.sample import Generator, default_generator  # noqa: F401
 from .ops.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
+from .runtime.lazy import later as _later
 from .runtime.memory import keep_freed_memory as _keep_freed_memory
 from .runtime.settings import *  # noqa: F403
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .tensor import Size, Tensor  # noqa: F401
+
+if _TYPE_CHECKING:
+    from . import array_api, data, distributions, inspect, io, nn, optim, testing  # noqa: F401
+    from .io import load, save  # noqa: F401
 
 __version__ = "0.1.0"
 
@@ -39,6 +44,9 @@ newaxis = None
 strided, sparse_coo, sparse_csr = "strided", "sparse_coo", "sparse_csr"  # layouts
 contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
 
+
+# Packages that most programs need only a part of: imported when they are first asked for, as are their names below.
+_PACKAGES = ("array_api", "data", "distributions", "inspect", "io", "nn", "optim", "testing")
 
 # Functions that PyTorch offers both here and in `nn.functional`.
 _ALSO_TOP_LEVEL = """
@@ -67,8 +75,6 @@ def _publish() -> None:
         if kind.name in _dtypes.ALIASES:
             globals()[_dtypes.ALIASES[kind.name]] = kind
     globals().update(_TYPED)
-    for name in _ALSO_TOP_LEVEL:
-        globals()[name] = getattr(nn.functional, name)
     for name in _METHODS_AS_FUNCTIONS:
         globals()[name] = getattr(Tensor, name)
     for name, row in _OPERATIONS.items():
@@ -89,3 +95,4 @@ def _space(name: str) -> _types.ModuleType:
 
 _publish()
 _keep_freed_memory()
+__getattr__, __dir__ = _later(__name__, _PACKAGES, {"nn.functional": _ALSO_TOP_LEVEL, "io": ("load", "save")})

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtype as dtypes
+from .dtype import bfloat16, complex64, complex128, float16, float32, float64
 from .ops.borders import as_tensor
 from .tensor import Tensor
 
@@ -15,12 +15,12 @@ __all__ = ["assert_close"]
 
 # Relative and absolute tolerance of each element type; of two types the larger ones. Others must be equal.
 _TOLERANCES = {
-    dtypes.float16: (1e-3, 1e-5),
-    dtypes.bfloat16: (1.6e-2, 1e-5),
-    dtypes.float32: (1.3e-6, 1e-5),
-    dtypes.float64: (1e-7, 1e-7),
-    dtypes.complex64: (1.3e-6, 1e-5),
-    dtypes.complex128: (1e-7, 1e-7),
+    float16: (1e-3, 1e-5),
+    bfloat16: (1.6e-2, 1e-5),
+    float32: (1.3e-6, 1e-5),
+    float64: (1e-7, 1e-7),
+    complex64: (1.3e-6, 1e-5),
+    complex128: (1e-7, 1e-7),
 }
 
 

@@ -14,14 +14,10 @@ from .tape import Node, backward, grad
 # The tape comes first: tensors and operations, which the rest needs, stand on it.
 # isort: split
 from ..ops.typed import Variable
-from . import function, functional, graph
-from .backprop import backprop_mlp
-from .check import GradcheckError, gradcheck, gradgradcheck
+from ..runtime.lazy import later as _later
+from . import function, graph
 from .checkpoint import checkpoint, checkpoint_sequential
-from .draw import draw_graph
-from .estimators import reparameterised_gradient, score_function_gradient
 from .function import Function
-from .implicit import fixed_point, straight_through
 
 __all__ = [
     "Function",
@@ -51,3 +47,15 @@ __all__ = [
     "set_grad_enabled",
     "straight_through",
 ]
+
+__getattr__, __dir__ = _later(
+    __name__,
+    ("functional",),
+    {
+        "backprop": ("backprop_mlp",),
+        "check": ("GradcheckError", "gradcheck", "gradgradcheck"),
+        "draw": ("draw_graph",),
+        "estimators": ("reparameterised_gradient", "score_function_gradient"),
+        "implicit": ("fixed_point", "straight_through"),
+    },
+)

@@ -7,13 +7,15 @@ gamma distribution also has one in its shape (see `implicit_gamma.py`).
 from __future__ import annotations
 
 import numpy as np
-import scipy.special as sp
 
 from ..dtype import FLOAT
+from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from .implicit_gamma import LOG_GAMMA_SLOPE
 from .primitive import PRIMITIVES, Elementwise, register_module
 from .special import no_slope
+
+sp = LazyModule("scipy.special")
 
 
 class Quantile(Elementwise, abstract=True):

@@ -1,0 +1,216 @@
+"""The graph of one traced function: values, the operations that make them, and the state they read and write.
+
+A graph is functional: every value is made once. What eager code did in place appears as the `final`
+value of a state. Nodes are kept in an order in which inputs come before their users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Value:
+    """One array of the graph: its shape and NumPy type, and the node (and output number) that makes it."""
+
+    __slots__ = ("dtype", "index", "node", "shape")
+
+    def __init__(self, node: Node, index: int, shape: Sequence[int], dtype: Any) -> None:
+        self.node, self.index = node, index
+        self.shape, self.dtype = tuple(int(s) for s in shape), np.dtype(dtype)
+
+    @property
+    def size(self) -> int:
+        count = 1
+        for s in self.shape:
+            count *= s
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        name = f"%{self.node.number}" + (f".{self.index}" if len(self.node.outputs) > 1 else "")
+        return f"{name}:{self.dtype.name}{list(self.shape)}"
+
+
+class Node:
+    """One operation of the graph.
+
+    `op` is a `Primitive`, or one of the classes below for what is not an operation on tensors.
+    `line` is the user's source line, for messages and `explain`.
+    """
+
+    __slots__ = ("inputs", "line", "number", "op", "outputs", "params")
+
+    def __init__(self, op: Any, inputs: Sequence[Value], params: dict[str, Any] | None = None, line: str = "") -> None:
+        self.op, self.inputs, self.params, self.line = op, tuple(inputs), params or {}, line
+        self.outputs: tuple[Value, ...] = ()
+        self.number = -1
+
+    def make(self, *kinds: tuple[Sequence[int], Any]) -> tuple[Value, ...]:
+        """Give the node its outputs, one (shape, dtype) each."""
+        self.outputs = tuple(Value(self, i, shape, dtype) for i, (shape, dtype) in enumerate(kinds))
+        return self.outputs
+
+    @property
+    def output(self) -> Value:
+        return self.outputs[0]
+
+    def __repr__(self) -> str:
+        outs = ", ".join(map(repr, self.outputs))
+        ins = ", ".join(repr(v).split(":")[0] for v in self.inputs)
+        params = ", ".join(f"{k}={v!r}" for k, v in self.params.items())
+        return f"{outs} = {self.op.name}({', '.join(x for x in (ins, params) if x)})"
+
+
+class Source:
+    """What is in the graph from the start: not computed by it."""
+
+    name = "source"
+
+
+class Argument(Source):
+    """A tensor among the arguments of the call; `position` counts the tensor leaves of (args, kwargs)."""
+
+    name = "argument"
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+class Captured(Source):
+    """The value that a tensor of the surrounding program (parameter, buffer, optimiser state) has at the call."""
+
+    name = "captured"
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+class Constant(Source):
+    """An array that is the same at every call."""
+
+    name = "constant"
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+
+class Fetched(Source):
+    """A number that Python gives at every call (a learning rate, the place in a random stream)."""
+
+    name = "fetched"
+
+    def __init__(self, fetch: Callable[[], Any], label: str = "") -> None:
+        self.fetch, self.label = fetch, label
+
+
+class Draw:
+    """Random numbers: method `sampler` of a generator. The inputs are the tensors among the parameters.
+
+    `arguments` and `options` are those of the call, with `Slot(k)` in place of the k-th input. The first
+    input is a `Fetched` (key, offset) pair of uint64 words where the stream was reserved in advance, see `reserved`.
+    """
+
+    name = "draw"
+
+    def __init__(self, sampler: str, generator: Any, arguments: Sequence[Any], options: dict[str, Any]) -> None:
+        self.sampler, self.generator = sampler, generator
+        self.arguments, self.options = tuple(arguments), options
+
+
+class Slot:
+    """The place of a graph input among Python arguments."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"Slot({self.number})"
+
+
+class State:
+    """A tensor of the surrounding program: the value it had, and the one it is left with (None: not written)."""
+
+    def __init__(self, tensor: Any, value: Value) -> None:
+        self.tensor, self.value = tensor, value
+        self.final: Value | None = None
+
+
+class Graph:
+    """What was traced: nodes in order of making, the sources, the results and the states."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.states: list[State] = []
+        self.outputs: list[Value] = []
+
+    def add(self, op: Any, inputs: Sequence[Value], params: dict[str, Any] | None = None, line: str = "") -> Node:
+        node = Node(op, inputs, params, line)
+        node.number = len(self.nodes)
+        self.nodes.append(node)
+        return node
+
+    def source(self, op: Source, shape: Sequence[int], dtype: Any) -> Value:
+        """A value that is given, not computed."""
+        return self.add(op, ()).make((shape, dtype))[0]
+
+    def constant(self, array: np.ndarray) -> Value:
+        return self.source(Constant(array), array.shape, array.dtype)
+
+    @property
+    def results(self) -> list[Value]:
+        """Everything that must be there at the end: outputs and what is written to states."""
+        return [*self.outputs, *(s.final for s in self.states if s.final is not None)]
+
+    def live(self) -> list[Node]:
+        """The nodes that the results need, in order."""
+        wanted, pending = set(), [v.node for v in self.results]
+        while pending:
+            node = pending.pop()
+            if id(node) not in wanted:
+                wanted.add(id(node))
+                pending.extend(v.node for v in node.inputs)
+        return [n for n in self.nodes if id(n) in wanted]
+
+    def users(self) -> dict[Value, list[Node]]:
+        """The nodes that read each value."""
+        found: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for v in dict.fromkeys(node.inputs):
+                found.setdefault(v, []).append(node)
+        return found
+
+    def renumber(self) -> None:
+        for number, node in enumerate(self.nodes):
+            node.number = number
+
+    def replace(self, changes: dict[Value, Value]) -> None:
+        """Let every reader of a key read its value instead."""
+
+        def final(v: Value) -> Value:
+            while v in changes:
+                v = changes[v]
+            return v
+
+        for node in self.nodes:
+            if any(v in changes for v in node.inputs):
+                node.inputs = tuple(final(v) for v in node.inputs)
+        self.outputs = [final(v) for v in self.outputs]
+        for state in self.states:
+            if state.final is not None:
+                state.final = final(state.final)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __str__(self) -> str:
+        self.renumber()
+        lines = [f"  {node!r}" for node in self.nodes]
+        lines += [f"  {s.value!r} ← {s.final!r}" for s in self.states if s.final is not None]
+        lines.append(f"  return {', '.join(map(repr, self.outputs))}")
+        return "\n".join(lines)
