@@ -7,6 +7,9 @@ THREADS ?= 2
 RUN := $(VENV)/bin/python
 CORE := $(VENV)/core.stamp
 TEST := $(VENV)/test.stamp
+PEERS := $(VENV)/peers.stamp
+# Options for the comparison of whole training steps: make bench BENCH="--quick --tasks mlp_small,lstm"
+BENCH ?=
 # Test workers, and products as small as the demo's, gain nothing from threads that fight for the same cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) -m pytest -n $(WORKERS)
@@ -35,7 +38,9 @@ format: $(TEST) ## rewrite files in the house style
 demo: $(CORE) ## fit a small network to handwritten digits
 	$(ONE_THREAD) $(RUN) -m weft.demo
 
-bench: $(TEST) ## Weft beside PyTorch in one run
+bench: $(PEERS) ## training steps beside PyTorch and JAX (table and plot in build/bench), then kernels and layers
+	$(RUN) bench/run.py --threads $(THREADS) $(BENCH)
+	$(THREADED) $(RUN) bench/kernels.py
 	$(THREADED) $(RUN) bench/eager.py
 	$(THREADED) $(RUN) bench/layers.py
 
@@ -59,3 +64,7 @@ $(CORE): pyproject.toml | $(RUN)
 $(TEST): pyproject.toml | $(RUN)
 	$(RUN) -m pip install --quiet -e '.[test]'
 	@touch $@ $(CORE)
+
+$(PEERS): pyproject.toml | $(RUN)
+	$(RUN) -m pip install --quiet -e '.[test,bench]'
+	@touch $@ $(TEST) $(CORE)

@@ -13,6 +13,7 @@ __all__ = [
     "LinAlgError",
     "OptionError",
     "ShapeError",
+    "TraceError",
     "TransformError",
     "WeftError",
 ]
@@ -44,6 +45,10 @@ class AutogradError(WeftError, RuntimeError):
 
 class TransformError(WeftError, RuntimeError):
     """An operation that a transform (vmap, compile) cannot carry through."""
+
+
+class TraceError(TransformError):
+    """A function that cannot be compiled as it is written: it looks at values, or changes what cannot be replayed."""
 
 
 class LinAlgError(WeftError, RuntimeError, ValueError):

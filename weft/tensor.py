@@ -138,6 +138,10 @@ class Tensor:
     def storage_offset(self) -> int:
         return (self.data_ptr() - Storage(self).start) // self.array.itemsize if self.array.size else 0
 
+    def _window(self) -> ndarray:
+        """The array, for its sizes, strides and address only: never for its values."""
+        return self.array
+
     def is_contiguous(self, memory_format: Any = None) -> bool:
         return self.array.flags.c_contiguous
 

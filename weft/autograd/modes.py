@@ -23,6 +23,7 @@ class _Mode(threading.local):
     inference = False
     saved_hooks: tuple[Callable, Callable] | None = None
     sampling: Callable | None = None  # a transform that takes over random draws
+    tracer: Any = None  # the compiler's, while this thread traces a function
 
     def __init__(self) -> None:
         context = contextvars.copy_context()

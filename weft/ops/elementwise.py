@@ -48,6 +48,9 @@ class Cast(Elementwise):
             return _float_to_integer(x, to.np)
         return x.astype(to.np)
 
+    def operands(self, inputs):
+        return None, list(inputs)
+
     def evaluate(self, inputs, params):
         (x,) = inputs
         return self.record(wrap(mode.run(self.reference, x.array, **params)), inputs, params)
@@ -493,14 +496,18 @@ class Where(Elementwise):
     """x where the condition holds, else other."""
 
     public = False
+    native_low = True
 
     def reference(self, condition, x, other):
         return np.where(condition, x, other)
 
-    def evaluate(self, inputs, params):
+    def operands(self, inputs):
         condition, *rest = inputs
         kind = dtypes.result_dtype(rest)
-        operands = [condition, *(x.to(kind) if isinstance(x, Tensor) else x for x in rest)]
+        return kind, [condition, *(x.to(kind) if isinstance(x, Tensor) else x for x in rest)]
+
+    def evaluate(self, inputs, params):
+        kind, operands = self.operands(inputs)
         arrays = [x.array if isinstance(x, Tensor) else scalar_array(x, kind.np) for x in operands]
         try:
             result = np.where(*arrays)

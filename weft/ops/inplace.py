@@ -52,9 +52,12 @@ def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict
     return write(target, function(source, *args, **kwargs), name, checked=True)
 
 
-def write(target: Tensor, value: Tensor, name: str, checked: bool = False) -> Tensor:
-    """Copy `value` into the memory of `target`; every view sees it, and gradients follow it."""
-    interpreter = innermost_interpreter((target, value))
+def write(target: Tensor, value: Tensor, name: str, checked: bool | str = False) -> Tensor:
+    """Copy `value` into the memory of `target`; every view sees it, and gradients follow it.
+
+    `checked`: the target is known to be writable; 'taken': the transform in charge has taken over, too.
+    """
+    interpreter = None if checked == "taken" else innermost_interpreter((target, value))
     if interpreter is not None:
         return interpreter.write(target, value, name)
     if not checked:

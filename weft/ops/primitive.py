@@ -302,9 +302,13 @@ class Elementwise(Primitive, abstract=True):
         return method
 
     # ------------------------------------------------------------------------------ the general way
-    def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
+    def operands(self, inputs: Sequence[Any]) -> tuple[dtype | None, list[Any]]:
+        """The type in which the operation is computed, and the inputs in it."""
         kind = self.compute_dtype(inputs)
-        cast = [x if not isinstance(x, Tensor) or x.dtype is kind else x.to(kind) for x in inputs]
+        return kind, [x if not isinstance(x, Tensor) or x.dtype is kind else x.to(kind) for x in inputs]
+
+    def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
+        kind, cast = self.operands(inputs)
         arrays = [x.array if isinstance(x, Tensor) else scalar_array(x, kind.np) for x in cast]
         if kind in dtypes.LOW_PRECISION and not self.native_low:
             arrays = [a.astype(F32) for a in arrays]
@@ -331,11 +335,14 @@ class Elementwise(Primitive, abstract=True):
         return kind
 
     def _result(self, result: Any, kind: dtype) -> ndarray:
-        result = np.asarray(result)
+        result, wanted = np.asarray(result), self.result_dtype(kind)
+        return result if result.dtype is wanted else result.astype(wanted)
+
+    def result_dtype(self, kind: dtype) -> np.dtype:
+        """The type of the result when it is computed in `kind`."""
         if self.result == "bool":
-            return result if result.dtype == np.bool_ else result.astype(np.bool_)
-        wanted = kind.to_real() if self.result == "real" else kind
-        return result if result.dtype is wanted.np else result.astype(wanted.np)
+            return BOOLEAN
+        return kind.to_real().np if self.result == "real" else kind.np
 
     def make_node(self, out: Tensor, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Node:
         node = Primitive.make_node(self, out, inputs, params, needs)
@@ -408,8 +415,11 @@ LOW_NUMPY = frozenset(d.np for d in dtypes.LOW_PRECISION)
 class View(Primitive, abstract=True):
     """The same memory seen through other sizes, strides and offset. `reference` returns a NumPy view.
 
-    `batch_params(params, x)` gives the parameters for an input with a batch in front.
+    `batch_params(params, x)` gives the parameters for an input with a batch in front. `pure` computes the same from
+    the value of the input alone, where `reference` looks at the memory around it.
     """
+
+    pure: Primitive | None = None
 
     def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         (x,) = inputs

@@ -144,13 +144,14 @@ class Overwrite(Opaque):
 
 AS_STRIDED, STRIDED_READ, STRIDED_WRITE, STRIDED_REPLACE = AsStrided(), StridedRead(), StridedWrite(), StridedReplace()
 OVERWRITE = Overwrite()
+AS_STRIDED.pure = STRIDED_READ
 register_module(__name__)
 
 
 # ---------------------------------------------------------------- histories after an in-place write
 
 
-def _window_of(root: np.ndarray, view: np.ndarray) -> dict[str, Any]:
+def window_of(root: np.ndarray, view: np.ndarray) -> dict[str, Any]:
     """The geometry of `view` on the memory of `root`, both of one element type."""
     layout = layout_of(root)
     address = lambda x: x.__array_interface__["data"][0]
@@ -180,7 +181,7 @@ def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
     if root.is_complex() and not view.is_complex():  # told on the real parts of the root
         parts = VIEW_AS_REAL.reference(root.array)
         before = VIEW_AS_REAL.record(_known(parts), (before,), {})
-        after = STRIDED_REPLACE.record(_known(parts), (before, value), _window_of(parts, window))
+        after = STRIDED_REPLACE.record(_known(parts), (before, value), window_of(parts, window))
         return VIEW_AS_COMPLEX.record(_known(root.array), (after,), {})
     if view.is_complex() and not root.is_complex():
         value, window = VIEW_AS_REAL(value), VIEW_AS_REAL.reference(window)
@@ -189,20 +190,20 @@ def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
             f"in-place write through a view of type {view.dtype} on memory of type {root.dtype} cannot be "
             "differentiated; write through a view of the same type"
         )
-    return STRIDED_REPLACE.record(_known(root.array), (before, value), _window_of(root.array, window))
+    return STRIDED_REPLACE.record(_known(root.array), (before, value), window_of(root.array, window))
 
 
 def view_of_root(root: Tensor, view: Tensor) -> Tensor:
     """The history of `view` after the memory of `root` was written to."""
     after, source = _known(view.array), root
     if view.dtype is root.dtype:
-        return AS_STRIDED.record(after, (root,), _window_of(root.array, view.array))
+        return AS_STRIDED.record(after, (root,), window_of(root.array, view.array))
     if root.is_complex() and not view.is_complex():
         source = VIEW_AS_REAL.record(_known(VIEW_AS_REAL.reference(root.array)), (root,), {})
-        return AS_STRIDED.record(after, (source,), _window_of(source.array, view.array))
+        return AS_STRIDED.record(after, (source,), window_of(source.array, view.array))
     if view.is_complex() and not root.is_complex():
         parts = VIEW_AS_REAL.reference(view.array)
-        part = AS_STRIDED.record(_known(parts), (root,), _window_of(root.array, parts))
+        part = AS_STRIDED.record(_known(parts), (root,), window_of(root.array, parts))
         return VIEW_AS_COMPLEX.record(after, (part,), {})
     return after
 
@@ -230,16 +231,17 @@ def _checked_window(input: Tensor, size: Any, stride: Any, storage_offset: int |
 
 def _offset_of(root: Tensor) -> int:
     """Elements from the start of the memory to the lowest element of `root`."""
-    owner = owner_of(root.array)
-    if not root.array.size:
+    array = root._window()
+    owner = owner_of(array)
+    if not array.size:
         return 0
-    return (np.lib.array_utils.byte_bounds(root.array)[0] - np.lib.array_utils.byte_bounds(owner)[0]) // root.itemsize
+    return (np.lib.array_utils.byte_bounds(array)[0] - np.lib.array_utils.byte_bounds(owner)[0]) // root.itemsize
 
 
 @operation(inplace=change_geometry("as_strided"))
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A window with given sizes, strides and offset on the memory behind `input`."""
-    if input._interpreter is not None:  # a transform has no addresses: each example counts as contiguous
+    if input._interpreter is not None and input._interpreter.level:  # no addresses: each example counts as contiguous
         layout = layout_of(np.empty(tuple(input.shape), np.int8))
         return STRIDED_READ(input, layout=layout, size=tuple(size), stride=tuple(stride), offset=storage_offset or 0)
     window = _checked_window(input, size, stride, storage_offset, "as_strided")
@@ -247,7 +249,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if base is not None and base.dtype is input.dtype and base._needs_grad == input._needs_grad:
         root = base  # unless the view is a leaf of its own
     window["offset"] -= _offset_of(root)
-    return AS_STRIDED(root, layout=layout_of(root.array), **window)
+    return AS_STRIDED(root, layout=layout_of(root._window()), **window)
 
 
 @operation()
@@ -260,4 +262,4 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
             f"{list(src.shape)}, slice size = {list(window['size'])}"
         )
     window["offset"] -= _offset_of(input)
-    return STRIDED_REPLACE(input, src.to(input.dtype), layout=layout_of(input.array), **window)
+    return STRIDED_REPLACE(input, src.to(input.dtype), layout=layout_of(input._window()), **window)

@@ -369,7 +369,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in other sizes: a view where strides allow it, else a copy."""
     wanted = sizes_from(sizes if shape is None else (shape,), "reshape")
     wanted = inferred_shape(input.numel(), wanted, "reshape")
-    if input._interpreter is not None:
+    if input._interpreter is not None and input._interpreter.level:
         return input._interpreter.resized(input, wanted)
     try:
         return VIEW(input, shape=wanted)

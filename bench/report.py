@@ -1,0 +1,171 @@
+"""What `run.py` measured, as rows, as a table and as a picture.
+
+    python bench/report.py build/bench
+
+makes table and picture again from results.json (the yardstick's folder must be on PYTHONPATH for the FLOP counts).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import tasks
+
+REFERENCE = "torch"
+GOALS = {  # time of Weft's compiled step over PyTorch's eager step that is asked for
+    "mlp_small": 0.33, "mlp_large": 0.50, "cnn_small": 0.35, "resnet18_cifar": 0.55, "lstm": 0.60, "gpt_small": 0.55,
+    "gpt_medium": 0.75, "vae": 0.50, "realnvp": 0.25, "gcn": 0.25, "rbm_cd1": 0.38, "wgan_gp": 0.33, "ddpm_mlp": 0.55,
+    "vit_tiny": 0.65,
+}  # fmt: skip
+COLOURS = {"weft": "#c1440e", "weft_eager": "#e8a07c", "torch": "#555555", "torch_compile": "#8fa3ad", "jax": "#2f6f8f"}
+HIGHEST = 2.0  # ratio up to which bars are drawn
+NOTES = """\
+step: median over processes of each process's median step; ±: (slowest − fastest process) / median; ratio: to PyTorch
+eager, below 1 is faster; goal: asked of Weft compiled (✓ reached); roofline: share of the FLOP peak that counted matrix
+products and convolutions alone would take; cold, warm: first step with an empty and with a filled cache of compiled
+code; peak: most resident memory of the process; loss: after the task's steps, the same for all from the same start
+(≠: not so) except where a task draws random numbers (~); others: cores that other programs used meanwhile."""
+
+
+def rows(about: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row for each task and peer."""
+    peak = max(p["gflops"] for p in about["peaks"])
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for found in about["runs"]:
+        groups.setdefault((found["task"], found["peer"]), []).append(found)
+    made = [row(task, peer, runs, peak) for (task, peer), runs in groups.items()]
+    made = [r for r in made if not r.get("error", "").startswith("NotImplementedError")]
+    order = list(COLOURS)
+    made.sort(key=lambda r: (tasks.NAMES.index(r["task"]), order.index(r["peer"])))
+    reference = {r["task"]: r for r in made if r["peer"] == REFERENCE and "error" not in r}
+    for r in made:
+        other = reference.get(r["task"])
+        if other and "error" not in r:
+            r["ratio"] = r["ms"] / other["ms"]
+            r["same_loss"] = math.isclose(r["loss"], other["loss"], rel_tol=1e-3, abs_tol=1e-6)
+    return made
+
+
+def row(task: str, peer: str, runs: list[dict[str, Any]], peak: float) -> dict[str, Any]:
+    """The medians of one peer on one task; runs that others disturbed count only where there is no other."""
+    ended = [run for run in runs if "error" not in run]
+    if not ended:
+        return {"task": task, "peer": peer, "error": runs[0]["error"]}
+    quiet = [run for run in ended if run["others"] < 0.2] or ended
+    medians = [run["median_ms"] for run in quiet]
+    middle = statistics.median(medians)
+    flops = tasks.flops(task)
+    return {
+        "task": task,
+        "peer": peer,
+        "version": ended[0]["version"],
+        "ms": middle,
+        "best_ms": min(run["best_ms"] for run in quiet),
+        "spread": (max(medians) - min(medians)) / middle,
+        "floor_ms": flops / peak / 1e6 if flops else None,
+        "roofline": flops / peak / 1e6 / middle if flops else None,
+        "cold_s": runs[0].get("first_s"),
+        "warm_s": runs[0].get("warm_s"),
+        "peak_mb": statistics.median(run["peak_mb"] for run in quiet),
+        "loss": quiet[0]["loss"],
+        "noisy": tasks.TASKS[task].get("noisy", False),
+        "others": max(run["others"] for run in quiet),
+        "processes": len(quiet),
+        "parts_ms": quiet[0]["parts_ms"],
+    }
+
+
+def table(made: list[dict[str, Any]]) -> str:
+    """The rows as text, a block for each task."""
+    head = (
+        f"{'task':15} {'peer':14} {'step ms':>10} {'±':>5} {'ratio':>6} {'goal':>6} {'roofline':>8} {'cold s':>7} "
+        f"{'warm s':>7} {'peak MB':>8} {'loss':>12} {'others':>6}"
+    )
+    lines = [head, "-" * len(head)]
+    for before, r in zip([None, *made], made, strict=False):
+        if before and before["task"] != r["task"]:
+            lines.append("")
+        lines.append(line(r))
+        lines += [f"{'':15} {'  ' + name:14} {ms:10.3f}" for name, ms in r.get("parts_ms", {}).items()]
+    return "\n".join(lines)
+
+
+def line(r: dict[str, Any]) -> str:
+    if "error" in r:
+        return f"{r['task']:15} {r['peer']:14} failed: {r['error'][:120]}"
+    goal = GOALS.get(r["task"]) if r["peer"] == "weft" else None
+    reached = "✓" if goal and r.get("ratio", math.inf) <= goal else " "
+    mark = "~" if r["noisy"] else " " if r.get("same_loss", True) else "≠"
+    return (
+        f"{r['task']:15} {r['peer']:14} {r['ms']:10.3f} {r['spread']:5.0%} {number(r.get('ratio'), 6, '.2f')} "
+        f"{number(goal, 5, '.2f')}{reached} {number(r['roofline'], 8, '.0%')} {number(r['cold_s'], 7, '.2f')} "
+        f"{number(r['warm_s'], 7, '.2f')} {r['peak_mb']:8.0f} {r['loss']:11.5g}{mark} {r['others']:6.2f}"
+    )
+
+
+def number(value: float | None, width: int, form: str) -> str:
+    return f"{'-' if value is None else format(value, form):>{width}}"
+
+
+def picture(made: list[dict[str, Any]], path: Path) -> None:
+    """Ratios to PyTorch eager and shares of the roofline, a group of bars for each task."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    shown = [r for r in made if "ratio" in r]
+    names = list(dict.fromkeys(r["task"] for r in shown))
+    peers = [peer for peer in COLOURS if any(r["peer"] == peer for r in shown)]
+    width = 0.8 / len(peers)
+    figure, (above, below) = plt.subplots(2, 1, figsize=(1.1 * len(names) + 2.5, 7), sharex=True)
+    for k, peer in enumerate(peers):
+        mine = [r for r in shown if r["peer"] == peer]
+        places = [names.index(r["task"]) + (k - (len(peers) - 1) / 2) * width for r in mine]
+        above.bar(places, [r["ratio"] for r in mine], width, color=COLOURS[peer], label=peer)
+        below.bar(places, [r["roofline"] or 0.0 for r in mine], width, color=COLOURS[peer])
+        for place, r in zip(places, mine, strict=True):
+            if r["ratio"] > HIGHEST:
+                above.text(place, HIGHEST, f"{r['ratio']:.1f}", ha="center", va="bottom", fontsize=7)
+    goals = [(names.index(name), goal) for name, goal in GOALS.items() if name in names]
+    above.hlines(
+        [goal for _, goal in goals], [i - 0.42 for i, _ in goals], [i + 0.42 for i, _ in goals], "black", label="goal"
+    )
+    above.axhline(1, color="#999999", linewidth=0.8, zorder=0)
+    above.set(ylabel="step time / PyTorch eager", ylim=(0, HIGHEST))
+    below.set(ylabel="share of the FLOP peak", ylim=(0, 1))
+    below.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    figure.legend(ncols=6, frameon=False, loc="upper left", fontsize=8)
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout(rect=(0, 0, 1, 0.95))
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def write(about: dict[str, Any], folder: Path) -> str:
+    """Write table.txt, results.json and ratios.png; the text of the table."""
+    made = rows(about)
+    peaks = about["peaks"]
+    versions = {r["peer"]: r["version"] for r in made if "version" in r}
+    text = (
+        f"{about['threads']} threads; peaks {max(p['gflops'] for p in peaks):.0f} GFLOP/s, "
+        f"{max(p['gbytes'] for p in peaks):.0f} GB/s; started {about['started']}; "
+        + ", ".join(f"{peer} {version}" for peer, version in versions.items())
+        + f"\n\n{table(made)}\n\n{NOTES}\n"
+    )
+    (folder / "table.txt").write_text(text)
+    (folder / "results.json").write_text(json.dumps({**about, "rows": made}, indent=1))
+    if any("ratio" in r for r in made):
+        picture(made, folder / "ratios.png")
+    return text
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    print(write(json.loads((place / "results.json").read_text()), place))

@@ -1,0 +1,114 @@
+"""From a traced function to native code.
+
+`PIPELINE` is the way of a graph: every pass has a name, and the optional ones can be left out
+(`weft.compile(fn, without=("fuse",))`) with the same results. After each pass `verify` checks the form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ..runtime.threads import get_num_threads
+from .graph import Graph
+
+__all__ = ["OPTIONAL", "PIPELINE", "build_plan"]
+
+PIPELINE = (
+    "expand",  # operations that are made of others, written out
+    "constants",  # what depends on constants alone, computed now
+    "neutral",  # what changes nothing, left out
+    "share",  # equal expressions computed once
+    "results",  # outputs and states, each with memory of its own
+    "fuse",  # nodes gathered into kernels
+    "place",  # final values written straight into their states
+    "loops",  # groups as loop nests with operands addressed by strides
+    "schedule",  # kernels ordered into phases between barriers
+    "buffers",  # temporary values sharing memory
+    "build",  # LLVM text, machine code, the table of steps
+)
+OPTIONAL = frozenset({"constants", "neutral", "share", "fuse", "place", "schedule", "buffers"})
+
+
+def build_plan(graph: Graph, threads: int | None = None, without: Collection[str] = (), log: list[Any] | None = None) -> Any:
+    """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
+    from . import simplify, verify
+    from .anchors import find_anchors
+    from .expand import expand
+    from .fuse import Fuser
+    from .geometry import Geometry
+    from .loops import Lowering
+    from .plan import Plan
+    from .schedule import arrange, in_place
+
+    threads = threads or get_num_threads()
+    on = {name for name in PIPELINE if name not in without}
+
+    def note(name: str, result: Any) -> None:
+        if log is not None:
+            log.append((name, str(result)))
+
+    def graph_pass(name: str, function: Any) -> None:
+        if name in on:
+            function(graph)
+            verify.check_graph(graph, name)
+            note(name, graph)
+
+    note("trace", graph)
+    simplify.remove_dead(graph)
+    graph_pass("expand", expand)
+    graph_pass("constants", simplify.fold_constants)
+    graph_pass("neutral", simplify.remove_neutral)
+    graph_pass("share", simplify.share_equal)
+    graph_pass("results", simplify.separate_results)
+    geometry = Geometry()
+    fuser = Fuser(graph, geometry, find_anchors(graph.nodes), "fuse" in on)
+    groups = fuser.run()
+    verify.check_groups(fuser, groups)
+    note("fuse", "\n".join(f"  {g.kind} {g.number} {list(g.space)}: {', '.join(n.op.name for n in g.nodes)}" for g in groups))
+    if "place" in on:
+        homes, order, closing = in_place(graph, fuser)
+    else:
+        homes, order, closing = {}, [], [s for s in graph.states if s.final is not None]
+    stored = _stored(graph, fuser)
+    lowering = Lowering(fuser, stored, homes)
+    before = {g: {h for h in groups if g.before >> h.number & 1} for g in groups}
+    for first, second in order:
+        before[second].add(first)
+    steps = [lowering(g) for g in _sorted(groups, before)]
+    slots = arrange(steps, before, threads, "schedule" in on)
+    verify.check_slots(slots, before)
+    return Plan(graph, slots, lowering, closing, threads, "buffers" in on)
+
+
+def _stored(graph: Graph, fuser: Any) -> set[Any]:
+    """Values that must be in memory: read by another group, or results."""
+    stored = set(graph.results)
+    for group in fuser.groups:
+        for node in group.nodes:
+            for v in node.inputs:
+                root = fuser.geometry(v).root
+                if fuser.home.get(root.node) is not group:
+                    stored.add(root)
+    return stored
+
+
+def _sorted(groups: list[Any], before: dict[Any, set[Any]]) -> list[Any]:
+    """Groups in an order in which what each needs comes first, as near to the given one as possible."""
+    done: list[Any] = []
+    state: dict[Any, int] = {}
+    for start in groups:
+        pending = [start]
+        while pending:
+            group = pending[-1]
+            if state.get(group) == 2:
+                pending.pop()
+                continue
+            state[group] = 1
+            missing = [g for g in before[group] if state.get(g) != 2]
+            if missing:
+                pending.extend(sorted(missing, key=lambda g: -g.number))
+                continue
+            state[group] = 2
+            done.append(pending.pop())
+    return done

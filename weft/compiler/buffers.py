@@ -1,0 +1,67 @@
+"""Memory of a plan: one block in which temporary values share places when their lives do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ALIGN = 64
+
+
+@dataclass
+class Life:
+    """How long some bytes are needed: from phase `first` to phase `last`, both included."""
+
+    size: int
+    first: int
+    last: int
+
+
+def plan_memory(lives: Mapping[Hashable, Life], share: bool = True) -> tuple[dict[Hashable, int], int]:
+    """An offset for every key, and the size of the block. Largest first, each at the lowest place that is free."""
+    offsets: dict[Hashable, int] = {}
+    placed: list[tuple[int, int, Life]] = []
+    total = 0
+    for key, life in sorted(lives.items(), key=lambda item: -item[1].size):
+        size = -(-max(life.size, 1) // ALIGN) * ALIGN
+        at = 0
+        taken = sorted(
+            (start, end)
+            for start, end, other in placed
+            if not share or (other.first <= life.last and life.first <= other.last)
+        )
+        for start, end in taken:
+            if at + size <= start:
+                break
+            at = max(at, end)
+        offsets[key] = at
+        placed.append((at, at + size, life))
+        total = max(total, at + size)
+    return offsets, total
+
+
+def aligned(size: int) -> np.ndarray:
+    """Zeroed bytes that start at a multiple of ALIGN."""
+    block = np.zeros(size + ALIGN, np.uint8)
+    start = -address(block) % ALIGN
+    return block[start : start + size]
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def lives_of(slots: Sequence, keep: set) -> dict:
+    """The lives of everything that slots write or read, by root; those in `keep` last to the end."""
+    lives: dict = {}
+    end = slots[-1].phase if slots else 0
+    for slot in slots:
+        for root in slot.step.reads | slot.step.writes:
+            life = lives.get(root)
+            if life is None:
+                lives[root] = Life(root.nbytes, slot.phase, end if root in keep else slot.phase)
+            else:
+                life.last = max(life.last, slot.phase)
+    return lives

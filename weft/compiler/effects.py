@@ -1,0 +1,72 @@
+"""What a trace does to objects that were there before: noted as it happens, undone at the end.
+
+What must happen at every call (a gradient left in `.grad`, a state assigned to a module) is then done by the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+MISSING: Any = object()
+
+
+class Journal:
+    """The first known content of every place that a trace has changed."""
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}  # attributes of tensors
+        self.tables: dict[int, tuple[dict[Any, Any], dict[Any, Any]]] = {}  # whole dictionaries and their copies
+        self.counts: dict[int, tuple[list[int], int]] = {}
+        self.modules: dict[Any, None] = {}
+        self.guards: list[tuple[Callable[[], Any], Any]] = []  # the trace holds while these give the same
+        self.undo: list[Callable[[], None]] = []  # run if the trace fails
+
+    def note(self, held: dict[str, Any], key: str) -> None:
+        """held[key] is about to change, or was read and must be looked at again at every call."""
+        self.places.setdefault((id(held), key), (held, key, held.get(key, MISSING)))
+
+    def note_table(self, table: dict[Any, Any]) -> None:
+        self.tables.setdefault(id(table), (table, dict(table)))
+
+    def note_tables(self, module: Any) -> None:
+        """Everything that a module holds is about to change."""
+        if id(module.__dict__) not in self.tables:
+            self.note_table(module.__dict__)
+            for name in ("_parameters", "_buffers"):
+                if name in module.__dict__:
+                    self.note_table(module.__dict__[name])
+
+    def note_count(self, counter: list[int]) -> None:
+        self.counts.setdefault(id(counter), (counter, counter[0]))
+
+    def changes(self) -> Iterator[tuple[dict[Any, Any], Any, Any, Any]]:
+        """(table, key, content before, content now) of every place that is noted or has changed."""
+        for held, key, before in self.places.values():
+            yield held, key, before, held.get(key, MISSING)
+        for table, before in self.tables.values():
+            for key in {**before, **table}:
+                was, now = before.get(key, MISSING), table.get(key, MISSING)
+                if was is not now:
+                    yield table, key, was, now
+
+    def restore(self, wanted: Callable[[Any, Any], bool]) -> None:
+        """Put back what was there wherever `wanted(key, content now)` says so."""
+        for table, key, before, now in list(self.changes()):
+            if before is not now and wanted(key, now):
+                put(table, key, before)
+        for counter, count in self.counts.values():
+            counter[0] = count
+
+    def fail(self) -> None:
+        """Everything as it was before the trace."""
+        self.restore(lambda key, now: True)
+        for action in reversed(self.undo):
+            action()
+
+
+def put(table: dict[Any, Any], key: Any, content: Any) -> None:
+    if content is MISSING:
+        table.pop(key, None)
+    else:
+        table[key] = content

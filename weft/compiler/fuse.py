@@ -1,0 +1,393 @@
+"""Which operations run together: nodes of the graph gathered into groups, each of which becomes one kernel.
+
+A *sweep* is a group of pointwise operations and reductions over one index space. An *anchor* is an operation with
+a kernel of its own (matrix product, convolution, random numbers) whose results pass through pointwise operations
+before they are stored. Everything else is a *host* group: one operation computed by its NumPy reference.
+
+The index space of a group is a tuple of sizes, cut finely enough that every value of the group varies or is repeated
+along each of them as a whole. Values that vary along all are full; a reduction over rows makes values that vary along
+the others only, and full values may use them again: softmax and normalisation are one sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .geometry import Geometry, common_factors, is_view, pieces_of, squeezed, strides_over, varies_over
+from .graph import Graph, Node, Source, Value
+from .llvm import type_of
+
+MOST_NODES = 160  # of one group: longer code does not fit the registers
+MOST_INPUTS = 28
+FEW_ROWS = 8  # fewer rows than this: a reduction is shared between threads as a whole
+SHORT_COLUMN = 256  # reductions across rows up to this length keep whole rows of vectors
+
+
+class Group:
+    """Nodes that become one kernel; `space` is its index space, `masks` say along which sizes each value varies."""
+
+    def __init__(self, number: int, kind: str, space: Sequence[int] = ()) -> None:
+        self.number, self.kind, self.space = number, kind, tuple(space)
+        self.nodes: list[Node] = []
+        self.masks: dict[Value, tuple[bool, ...]] = {}
+        self.rows: tuple[bool, ...] | None = None  # the sizes that row reductions sum over
+        self.row_sums: set[Value] = set()  # results of reductions over rows: usable in the group
+        self.late: set[Value] = set()  # results that are complete only after the whole sweep
+        self.anchor: Any = None
+        self.before = 0  # the groups this one depends on, as bits
+        self.inputs: set[Value] = set()
+
+    def cut(self, factors: tuple[int, ...]) -> None:
+        """Cut the space finer."""
+        if factors == self.space:
+            return
+        parts = pieces_of(self.space, factors)
+
+        def spread(mask: tuple[bool, ...]) -> tuple[bool, ...]:
+            return tuple(m for m, piece in zip(mask, parts, strict=True) for _ in piece)
+
+        self.masks = {v: spread(m) for v, m in self.masks.items()}
+        self.rows = None if self.rows is None else spread(self.rows)
+        self.space = factors
+
+
+class Fuser:
+    """Goes through the nodes in order and puts each into a group that exists, or a new one."""
+
+    def __init__(self, graph: Graph, geometry: Geometry, anchors: dict[Node, Any], enabled: bool = True) -> None:
+        self.graph, self.geometry, self.anchors, self.enabled = graph, geometry, anchors, enabled
+        self.groups: list[Group] = []
+        self.home: dict[Node, Group] = {}
+        self._flat: dict[Value, bool] = {}
+
+    def run(self) -> list[Group]:
+        for node in self.graph.nodes:
+            if isinstance(node.op, Source) or is_view(node.outputs[0]):
+                continue
+            if node in self.anchors:
+                self._start_anchor(node)
+            elif is_pointwise(node):
+                self._place_pointwise(node)
+            elif is_reduction(node):
+                self._place_reduction(node)
+            else:
+                self._start(node, "host", ())
+        return [g for g in self.groups if g.nodes]
+
+    # ------------------------------------------------------------------------------------ new groups
+    def _start(self, node: Node, kind: str, space: Sequence[int]) -> Group:
+        group = Group(len(self.groups), kind, space)
+        self.groups.append(group)
+        self._enter(node, group)
+        return group
+
+    def _start_anchor(self, node: Node) -> None:
+        anchor = self.anchors[node]
+        group = self._start(node, "anchor", anchor.space)
+        group.anchor = anchor
+        if anchor.fusible:
+            group.masks[node.output] = (True,) * len(group.space)
+
+    def _enter(self, node: Node, group: Group) -> None:
+        group.nodes.append(node)
+        self.home[node] = group
+        before = group.before
+        for v in node.inputs:
+            source = self._owner(v)
+            if source is not None and source is not group:
+                group.before |= source.before | 1 << source.number
+            if source is not group:
+                group.inputs.add(v)
+        if group.before != before:  # what waits for this group waits for these too
+            for other in self.groups:
+                if other.before >> group.number & 1:
+                    other.before |= group.before
+
+    def _owner(self, value: Value) -> Group | None:
+        """The group that makes what a value is a view of."""
+        return self.home.get(self.geometry(value).root.node)
+
+    # ------------------------------------------------------------------------------------- candidates
+    def _candidates(self, node: Node) -> list[Group]:
+        """Groups of the node's inputs, anchors first, then the latest."""
+        if not self.enabled:
+            return []
+        found = {g.number: g for v in node.inputs if (g := self._owner(v)) is not None and g.kind != "host"}
+        return sorted(found.values(), key=lambda g: (g.kind == "anchor", g.number), reverse=True)
+
+    def _independent(self, node: Node, group: Group) -> bool:
+        """Whether no input of the node from elsewhere waits for the group."""
+        for v in node.inputs:
+            owner = self._owner(v)
+            if owner is not None and owner is not group and owner.before >> group.number & 1:
+                return False
+        return True
+
+    def _has_room(self, node: Node, group: Group) -> bool:
+        new = sum(self._owner(v) is not group for v in node.inputs)
+        return len(group.nodes) < MOST_NODES and len(group.inputs) + new <= MOST_INPUTS
+
+    # ------------------------------------------------------------------------------------- placing
+    def _place_pointwise(self, node: Node) -> None:
+        for group in self._candidates(node):
+            if self._has_room(node, group) and self._independent(node, group) and self._join(node, group):
+                return
+        group = self._start(node, "sweep", squeezed(node.output.shape))
+        group.masks[node.output] = (True,) * len(group.space)
+
+    def _join(self, node: Node, group: Group) -> bool:
+        shape = node.output.shape
+        size = node.output.size
+        full = 1
+        for s in group.space:
+            full *= s
+        if size == full:
+            factors, chosen = common_factors(group.space, squeezed(shape)), None
+        else:
+            chosen = self._row_mask(node, group)
+            if chosen is None or group.kind == "anchor":
+                return False
+            kept = [s for s, m in zip(group.space, chosen, strict=True) if m]
+            inner = common_factors(kept, squeezed(shape))
+            if inner is None or len(inner) != len(kept):
+                return False  # would cut the space finer: seldom worth it
+            factors = group.space
+        if factors is None or (group.kind == "anchor" and not self._fits_anchor(node, group, factors)):
+            return False
+        if group.kind != "anchor":
+            group.cut(factors)
+        numbers = [i for i in range(len(group.space)) if chosen is None or chosen[i]]
+        sizes = [group.space[i] for i in numbers]
+        if group.kind == "anchor":
+            numbers, sizes = list(range(len(factors))), list(factors)
+        for v in node.inputs:
+            origin, mask = self.origin(v, shape, sizes)
+            if self.home.get(origin.node) is not group:
+                if self._owner(v) is group:
+                    return False
+                continue
+            if mask is None or origin in group.late:
+                return False
+            if group.kind == "anchor":
+                if not all(mask):
+                    return False
+                continue
+            spread = [False] * len(group.space)
+            for i, m in zip(numbers, mask, strict=True):
+                spread[i] = m
+            if tuple(spread) != group.masks[origin]:
+                return False
+        self._enter(node, group)
+        group.masks[node.output] = chosen or (True,) * len(group.space)
+        return True
+
+    def _row_mask(self, node: Node, group: Group) -> tuple[bool, ...] | None:
+        """How the values of the group that the node reads vary: their common pattern, smaller than the space."""
+        found = None
+        for v in node.inputs:
+            origin = self._flat_origin(v)
+            if self.home.get(origin.node) is group and origin in group.masks:
+                mask = group.masks[origin]
+                if origin in group.late or all(mask):
+                    return None
+                found = mask if found is None else tuple(a or b for a, b in zip(found, mask, strict=True))
+        if found is None:
+            return None
+        count = 1
+        for s, m in zip(group.space, found, strict=True):
+            count *= s if m else 1
+        return found if count == node.output.size else None
+
+    def _fits_anchor(self, node: Node, group: Group, factors: tuple[int, ...]) -> bool:
+        """Whether every operand can be addressed with the anchor's own indices."""
+        for v in (*node.inputs, node.output):
+            if self.home.get(self.origin(v, node.output.shape, factors)[0].node) is group:
+                continue
+            strides = self.geometry(v).strides
+            over = strides_over(v.shape, strides, node.output.shape, factors)
+            if merged(over, factors, group.space) is None:
+                return False
+        return True
+
+    def _place_reduction(self, node: Node) -> None:
+        (x,) = node.inputs[:1]
+        origin = self._flat_origin(x)
+        group = self.home.get(origin.node)
+        if not (
+            self.enabled
+            and group is not None
+            and group.kind == "sweep"
+            and self._has_room(node, group)
+            and origin not in group.late
+            and self._join_reduction(node, group, origin)
+        ):
+            group = self._start(node, "sweep", squeezed(x.shape))
+            self._set_reduction(node, group, (True,) * len(group.space))
+
+    def _join_reduction(self, node: Node, group: Group, origin: Value) -> bool:
+        x = node.inputs[0]
+        mask = group.masks.get(origin)
+        if mask is None or x.size != origin.size:
+            return False
+        kept = [s for s, m in zip(group.space, mask, strict=True) if m]
+        factors = common_factors(kept, squeezed(x.shape))
+        if factors is None:
+            return False
+        if all(mask):
+            group.cut(factors)
+        elif len(factors) != len(kept):
+            return False
+        self._enter(node, group)
+        self._set_reduction(node, group, group.masks[origin])
+        return True
+
+    def _set_reduction(self, node: Node, group: Group, mask: tuple[bool, ...]) -> None:
+        """Decide how the result comes about: over rows inside the sweep, or complete only after it."""
+        x = node.inputs[0]
+        numbers = [i for i, m in enumerate(mask) if m]
+        reduced = set(reduced_dims(node))
+        sizes = [group.space[i] for i in numbers]
+        parts = pieces_of(x.shape, sizes)
+        gone = {numbers[p] for d in reduced for p in parts[d]}
+        result = tuple(m and i not in gone for i, m in enumerate(mask))
+        over = tuple(i in gone for i in range(len(group.space)))
+        group.masks[node.output] = result
+        if all(mask) and self._by_rows(group, over):
+            group.rows = over
+            group.row_sums.add(node.output)
+        else:
+            group.late.add(node.output)
+
+    def _by_rows(self, group: Group, over: tuple[bool, ...]) -> bool:
+        if group.rows is not None:
+            return group.rows == over
+        rows = length = 1
+        for size, gone in zip(group.space, over, strict=True):
+            length *= size if gone else 1
+            rows *= 1 if gone else size
+        if not group.space or over[-1]:
+            return rows >= FEW_ROWS or rows * length <= 4096
+        return length <= SHORT_COLUMN and rows >= 512
+
+    # --------------------------------------------------------------------------------- where values come from
+    def flat(self, value: Value) -> bool:
+        found = self._flat.get(value)
+        if found is None:
+            found = self._flat[value] = self.geometry.is_flat(value)
+        return found
+
+    def _flat_origin(self, value: Value) -> Value:
+        while is_view(value) and self.flat(value):
+            value = value.node.inputs[0]
+        return value
+
+    def origin(
+        self, value: Value, domain: Sequence[int], factors: Sequence[int]
+    ) -> tuple[Value, tuple[bool, ...] | None]:
+        """What an operand is a renamed or repeated form of, and along which factors of the domain it varies.
+
+        Goes back through reshapes and expansions; the mask is None when they do not follow the factors.
+        """
+        mask = varies_over(value.shape, domain, factors)
+        while is_view(value):
+            before = value.node.inputs[0]
+            if self.flat(value):
+                value = before
+                continue
+            narrowed = self._unexpanded(value, before, factors, mask)
+            if narrowed is None:
+                return value, mask
+            value, mask = before, narrowed
+        kept = [s for s, m in zip(factors, mask, strict=True) if m]
+        aligned = common_factors(squeezed(value.shape), kept) if value.size == product(kept) else None
+        return value, mask if aligned is not None and len(aligned) == len(kept) else None
+
+    def _unexpanded(
+        self, value: Value, before: Value, factors: Sequence[int], mask: tuple[bool, ...]
+    ) -> tuple[bool, ...] | None:
+        """The mask of what was repeated to make `value`; None if the view is no such repetition."""
+        extra = len(value.shape) - len(before.shape)
+        if extra < 0 or not all(b in (1, a) for a, b in zip(value.shape[extra:], before.shape, strict=True)):
+            return None
+        inner, outer = self.geometry(before).strides, self.geometry(value).strides
+        if self.geometry(before).offset != self.geometry(value).offset:
+            return None
+        for d, size in enumerate(value.shape):
+            old = 1 if d < extra else before.shape[d - extra]
+            if size > 1 and outer[d] != (0 if old == 1 else inner[d - extra]):
+                return None
+        numbers = [i for i, m in enumerate(mask) if m]
+        sizes = [factors[i] for i in numbers]
+        if product(sizes) != value.size:
+            return None
+        cut = common_factors(squeezed(value.shape), sizes)
+        if cut is None or len(cut) != len(sizes):
+            return None
+        found = [False] * len(mask)
+        for d, parts in enumerate(pieces_of(value.shape, sizes)):
+            if d >= extra and before.shape[d - extra] != 1:
+                for p in parts:
+                    found[numbers[p]] = True
+        return tuple(found)
+
+
+def product(sizes: Sequence[int]) -> int:
+    count = 1
+    for s in sizes:
+        count *= s
+    return count
+
+
+def merged(strides: Sequence[int], factors: Sequence[int], space: Sequence[int]) -> tuple[int, ...] | None:
+    """Strides along the factors as strides along the coarser space; None where they do not combine."""
+    found, at = [], 0
+    for size in space:
+        taken, count = [], 1
+        while count < size:
+            taken.append(at)
+            count *= factors[at]
+            at += 1
+        if count != size and size != 1:
+            return None
+        step = strides[taken[-1]] if taken else 0
+        reach = step
+        for i in reversed(taken):
+            if strides[i] != reach:
+                return None
+            reach *= factors[i]
+        found.append(step)
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------ kinds of nodes
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether the node is an elementwise operation with native code for its types."""
+    return getattr(node.op, "kind", "") == "Elementwise" and _is_native(node)
+
+
+def is_reduction(node: Node) -> bool:
+    op = node.op
+    if getattr(op, "kind", "") != "Reduction" or getattr(op, "combine", None) is None or len(node.inputs) != 1:
+        return False
+    return _is_native(node) and node.inputs[0].size > 0
+
+
+def _is_native(node: Node) -> bool:
+    return (
+        len(node.outputs) == 1
+        and node.output.size > 0
+        and (getattr(node.op, "lower", None) is not None or getattr(node.op, "combine", None) is not None)
+        and all(type_of(v.dtype) is not None for v in (*node.inputs, node.output))
+    )
+
+
+def reduced_dims(node: Node) -> tuple[int, ...]:
+    """The dimensions of its input that a reduction sums over."""
+    dim = node.params.get("dim")
+    rank = len(node.inputs[0].shape)
+    if dim is None:
+        return tuple(range(rank))
+    return tuple(d % rank for d in (dim if isinstance(dim, (tuple, list)) else (dim,))) if rank else ()

@@ -1,0 +1,227 @@
+"""Machine code: LLVM IR text to object code, object code to addresses that can be called.
+
+`build` is the only way in. It looks for a kernel among those that are alive in this process, then in the cache on disk,
+and asks for the kernel's IR only when neither has it. No optimisation passes run over the IR: the emitters write what
+they mean, and the code generator at level 1 takes half the time of level 3 for the same speed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+import re
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..errors import OptionError, WeftError
+from ..runtime import cache
+
+__all__ = ["CodeError", "Handle", "Target", "build", "emit_object", "symbol"]
+
+
+class CodeError(WeftError, RuntimeError):
+    """IR that LLVM does not accept: an error of Weft, not of its user."""
+
+
+# ---------------------------------------------------------------- what is compiled for
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A kind of processor: LLVM's names for it, and what emitters ask about it."""
+
+    triple: str
+    cpu: str
+    features: str = ""
+    vector_bytes: int = 16
+    registers: int = 16
+    fma: bool = True
+
+    def lanes(self, dtype: Any) -> int:
+        """How many elements of `dtype` one vector register holds."""
+        return self.vector_bytes // np.dtype(dtype).itemsize
+
+    @property
+    def arch(self) -> str:
+        """The processor family: the first part of the triple."""
+        return self.triple.partition("-")[0]
+
+    @staticmethod
+    def host() -> Target:
+        """This machine, or the one that `WEFT_TARGET` names."""
+        return Target.named(os.environ.get("WEFT_TARGET") or "host")
+
+    @staticmethod
+    @functools.cache
+    def named(name: str) -> Target:
+        """'host', or a processor of the table `_NAMED` (older processors of this family run here too)."""
+        if name == "host":
+            return _detect()
+        if name not in _NAMED:
+            raise OptionError(f"WEFT_TARGET: expected 'host' or one of {sorted(_NAMED)}, got {name!r}")
+        return _NAMED[name]
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """What object code for this target depends on."""
+        return f"{self.triple} {self.cpu} {self.features}"
+
+
+_X86 = "x86_64-unknown-linux-gnu"
+_NAMED = {
+    "x86-64-v2": Target(_X86, "x86-64-v2", "", 16, 16, fma=False),
+    "x86-64-v3": Target(_X86, "x86-64-v3", "", 32, 16),
+    "x86-64-v4": Target(_X86, "x86-64-v4", "", 64, 32),
+    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
+    "apple-m1": Target("arm64-apple-macosx", "apple-m1", "", 16, 32),
+    "arm-neon": Target("armv7-unknown-linux-gnueabihf", "cortex-a15", "+neon,+vfp4", 16, 16),
+}
+
+
+def _detect() -> Target:
+    llvm = _llvm()
+    triple, has = llvm.get_process_triple(), llvm.get_host_cpu_features()
+    cpu, features = llvm.get_host_cpu_name(), has.flatten()
+    if not triple.startswith(("x86_64", "amd64")):
+        return Target(triple, cpu, features, 16, 32 if triple.startswith(("aarch64", "arm64")) else 16)
+    if has.get("avx512f") and has.get("avx512vl") and has.get("avx512dq") and has.get("avx512bw"):
+        return Target(triple, cpu, features, 64, 32)
+    return Target(triple, cpu, features, 32 if has.get("avx2") else 16, 16, fma=bool(has.get("fma")))
+
+
+# ---------------------------------------------------------------- IR text to object code
+
+_lock = threading.RLock()
+
+
+@functools.cache
+def _llvm() -> ModuleType:
+    """llvmlite's binding, ready to generate code; imported late because that takes longer than small programs."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+@functools.cache
+def _version() -> str:
+    import llvmlite
+
+    return f"llvmlite {llvmlite.__version__} LLVM {_llvm().llvm_version_info}"
+
+
+def _machine(target: Target) -> Any:
+    llvm = _llvm()
+    if not target.triple.startswith(("x86", "amd64")) or target.triple != llvm.get_process_triple():
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    found = llvm.Target.from_triple(target.triple)
+    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=1, jit=True)
+
+
+_compiling_machine = functools.cache(_machine)
+
+
+def emit_object(ir: str, target: Target) -> bytes:
+    """Object code of a module given as IR text."""
+    return _emit(ir, target, assembly=False)
+
+
+def emit_assembly(ir: str, target: Target) -> str:
+    """The same code for people to read."""
+    return _emit(ir, target, assembly=True)
+
+
+def _emit(ir: str, target: Target, assembly: bool) -> Any:
+    llvm = _llvm()
+    with _lock:
+        machine, context = (
+            _compiling_machine(target),
+            llvm.create_context(),
+        )  # a context keeps what was ever parsed in it
+        try:
+            module = llvm.parse_assembly(ir, context)
+            module.verify()
+        except RuntimeError as error:
+            raise CodeError(f"{str(error).strip()}{_excerpt(ir, str(error))}") from None
+        outside = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+        if outside:
+            raise CodeError(f"kernels take everything they call as arguments; this one asks the linker for {outside}")
+        module.triple, module.data_layout = target.triple, str(machine.target_data)
+        return machine.emit_assembly(module) if assembly else machine.emit_object(module)
+
+
+def _excerpt(ir: str, message: str) -> str:
+    """The lines of the IR around the one that a message names by number or by its result."""
+    lines = ir.splitlines()
+    place = re.search(r"<string>:(\d+):", message)
+    named = re.search(r"^\s*(%[\w.]+ = .*?)(?:,|$)", message, re.MULTILINE)
+    if place:
+        at = int(place[1]) - 1
+    elif named:
+        at = next((i for i, line in enumerate(lines) if line.strip().startswith(named[1].strip())), -1)
+    else:
+        return ""
+    if at < 0:
+        return ""
+    around = range(max(0, at - 3), min(len(lines), at + 4))
+    return "\n" + "\n".join(f"{'→' if i == at else ' '} {i + 1:5d} | {lines[i]}" for i in around)
+
+
+# ---------------------------------------------------------------- object code to addresses
+
+
+class Handle:
+    """A kernel's address; the code stays in memory as long as a handle of its batch is alive."""
+
+    __slots__ = ("__weakref__", "_engine", "address")
+
+    def __init__(self, address: int, engine: Any) -> None:
+        self.address, self._engine = address, engine
+
+
+_alive: weakref.WeakValueDictionary[tuple[str, str], Handle] = weakref.WeakValueDictionary()
+
+
+@functools.lru_cache(1 << 14)
+def symbol(key: str) -> str:
+    """The name that the module of the kernel with this structural key must give its function."""
+    return "k_" + hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+
+
+def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None) -> dict[str, Handle]:
+    """Handles of the kernels with the given structural keys.
+
+    A key's callable gives the text of a module that defines `symbol(key)`; it is called only for kernels that are neither
+    in this process nor in the cache on disk.
+    """
+    target = target or Target.host()
+    with _lock:
+        found = {key: handle for key in kernels if (handle := _alive.get((target.identity, key)))}
+        wanted = [key for key in kernels if key not in found]
+        if wanted:
+            entries = {key: cache.entry(key, target.identity, _version()) for key in wanted}
+            objects = cache.load_many(entries)
+            compiled = {key: emit_object(kernels[key](), target) for key in wanted if key not in objects}
+            cache.store_many({entries[key]: code for key, code in compiled.items()})
+            found |= _load(objects | compiled, target)
+            _alive.update({(target.identity, key): found[key] for key in wanted})
+        return {key: found[key] for key in kernels}
+
+
+def _load(objects: Mapping[str, bytes], target: Target) -> dict[str, Handle]:
+    """Put object code of several kernels in executable memory."""
+    llvm = _llvm()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), _machine(target))
+    for code in objects.values():
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return {key: Handle(engine.get_function_address(symbol(key)), engine) for key in objects}

@@ -1,0 +1,288 @@
+"""From groups to kernels: every value of a group numbered, every operand given its strides over the group's space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .anchors import Whole
+from .body import Access, Body, Step
+from .fuse import Fuser, Group, is_pointwise, merged, reduced_dims
+from .geometry import Geometry, View, strides_over
+from .graph import Constant, Node, Value
+from .kernel import Kernel
+from .llvm import type_of
+from .sweep import Item, Sweep
+
+
+@dataclass
+class Launch:
+    """One kernel with its buffers: `words` are (root value, offset in bytes)."""
+
+    kernel: Kernel
+    words: list[tuple[Value, int]]
+    group: Group
+    reads: set[Value] = field(default_factory=set)
+    writes: set[Value] = field(default_factory=set)
+
+
+@dataclass
+class HostCall:
+    """One operation computed in Python between native parts."""
+
+    node: Node
+    group: Group
+    reads: set[Value]
+    writes: set[Value]
+
+
+class Lowering:
+    """Makes the kernels of groups. `homes` says where values that are not temporary lie: written in place."""
+
+    def __init__(self, fuser: Fuser, stored: set[Value], homes: dict[Value, View]) -> None:
+        self.fuser, self.geometry, self.stored, self.homes = fuser, fuser.geometry, stored, homes
+
+    def __call__(self, group: Group) -> Launch | HostCall:
+        if group.kind == "host":
+            (node,) = group.nodes
+            roots = {self.window(v).root for v in node.inputs}
+            return HostCall(node, group, roots, {self.window(v).root for v in node.outputs})
+        if group.kind == "anchor" and isinstance(group.anchor, Whole):
+            return self._whole(group)
+        return self._anchored(group) if group.kind == "anchor" else self._sweep(group)
+
+    def window(self, value: Value) -> View:
+        """Where a value lies: in the memory of its root, or of the state that its root is written to."""
+        view = self.geometry(value)
+        home = self.homes.get(view.root)
+        if home is None:
+            return view
+        if view.root is value:
+            return home
+        return View(home.root, home.offset + view.offset, view.strides)
+
+    def element_strides(self, value: Value) -> tuple[int, ...]:
+        size = value.dtype.itemsize
+        return tuple(s // size for s in self.window(value).strides)
+
+    # ------------------------------------------------------------------------------------- sweeps
+    def _sweep(self, group: Group) -> Launch:
+        table = _Table(self, group)
+        masks, space = group.masks, group.space
+        for node in group.nodes:
+            out = node.output
+            if is_pointwise(node):
+                numbers = [i for i, m in enumerate(masks[out]) if m]
+                sizes = [space[i] for i in numbers]
+                operands = tuple(table.operand(v, out.shape, numbers, sizes) for v in node.inputs)
+                table.add(out, Item("step", type_of(out.dtype), masks[out], step_of(node, operands)))
+                continue
+            x = node.inputs[0]
+            origin = self.fuser._flat_origin(x)
+            if self.fuser.home.get(origin.node) is group:
+                source = table.numbers[origin]
+                numbers = [i for i, m in enumerate(masks[origin]) if m]
+            else:
+                numbers = list(range(len(space)))
+                source = table.operand(x, x.shape, numbers, list(space))
+            what = "rows" if out in group.row_sums else "late"
+            count = 1
+            for d in reduced_dims(node):
+                count *= x.shape[d]
+            kind = type_of(out.dtype)
+            table.add(out, Item(what, kind, masks[out], node.op, source, count))
+        stores = []
+        for node in group.nodes:
+            out = node.output
+            if out in self.stored:
+                numbers = [i for i, m in enumerate(masks[out]) if m]
+                stores.append((table.store(out, numbers, [space[i] for i in numbers]), table.numbers[out]))
+        items, stores, space, rows = collapse(table.items, stores, space, group.rows)
+        cost = 1 + sum(getattr(n.op, "cost", 1) for n in group.nodes)
+        kernel = Sweep(space, items, stores, rows, cost)
+        return Launch(kernel, table.words, group, table.reads, table.writes)
+
+    # ------------------------------------------------------------------------------------ anchors
+    def _anchored(self, group: Group) -> Launch:
+        anchor = group.anchor
+        table = _Table(self, group)
+        for v in anchor.operands:
+            table.word(v)
+        strides = [self.element_strides(v) for v in anchor.operands]
+        first = anchor.node.output
+        constants: list[tuple[str, Any]] = []
+        loads: list[Access] = []
+        numbers: dict[Any, tuple[str, int]] = {first: ("given", 0)}
+        steps: list[tuple[Value, Node, list[Any]]] = []
+        for node in group.nodes[1:]:
+            operands = []
+            shape = node.output.shape
+            factors = self._factors(group, shape)
+            for v in node.inputs:
+                origin, _ = self.fuser.origin(v, shape, factors)
+                if self.fuser.home.get(origin.node) is group:
+                    operands.append(origin)
+                    continue
+                number = scalar_constant(v, self.geometry)
+                if number is not None:
+                    constants.append((type_of(v.dtype), number))
+                    operands.append(("constant", len(constants) - 1))
+                    continue
+                over = strides_over(v.shape, self.element_strides(v), shape, factors)
+                access = Access(table.word(v), type_of(v.dtype), merged(over, factors, group.space))
+                if access not in loads:
+                    loads.append(access)
+                operands.append(("load", loads.index(access)))
+            steps.append((node.output, node, operands))
+        place = {"given": 0, "constant": 1, "load": 1 + len(constants)}
+        at = {first: 0}
+        made = []
+        for number, (out, node, operands) in enumerate(steps):
+            found = tuple(at[o] if isinstance(o, Value) else place[o[0]] + o[1] for o in operands)
+            made.append(step_of(node, found))
+            at[out] = 1 + len(constants) + len(loads) + number
+        del numbers
+        stores = []
+        for node in group.nodes:
+            out = node.output
+            if out in self.stored:
+                factors = self._factors(group, out.shape)
+                over = strides_over(out.shape, self.element_strides(out), out.shape, factors)
+                access = Access(table.word(out, writes=True), type_of(out.dtype), merged(over, factors, group.space))
+                stores.append((access, at[out]))
+        body = Body((anchor.kind,), tuple(constants), tuple(loads), tuple(made), tuple(stores))
+        return Launch(anchor.make(strides, body), table.words, group, table.reads, table.writes)
+
+    def _factors(self, group: Group, shape: Sequence[int]) -> tuple[int, ...]:
+        from .geometry import common_factors, squeezed
+
+        return common_factors(group.space, squeezed(shape))
+
+    def _whole(self, group: Group) -> Launch:
+        anchor, table = group.anchor, _Table(self, group)
+        for v in anchor.operands:
+            table.word(v)
+        for v in anchor.node.outputs:
+            table.word(v, writes=True)
+        kernel = anchor.make(
+            [self.element_strides(v) for v in anchor.operands], [self.element_strides(v) for v in anchor.node.outputs]
+        )
+        return Launch(kernel, table.words, group, table.reads, table.writes)
+
+
+class _Table:
+    """The numbers of a group's items and the argument words of its kernel, as they are handed out."""
+
+    def __init__(self, lowering: Lowering, group: Group) -> None:
+        self.lowering, self.group = lowering, group
+        self.items: list[Item] = []
+        self.numbers: dict[Value, int] = {}
+        self.words: list[tuple[Value, int]] = []
+        self.reads: set[Value] = set()
+        self.writes: set[Value] = set()
+        self._known: dict[Any, int] = {}
+
+    def add(self, value: Value | None, item: Item) -> int:
+        self.items.append(item)
+        if value is not None:
+            self.numbers[value] = len(self.items) - 1
+        return len(self.items) - 1
+
+    def word(self, value: Value, writes: bool = False) -> int:
+        view = self.lowering.window(value)
+        (self.writes if writes else self.reads).add(view.root)
+        entry = (view.root, view.offset)
+        if entry not in self.words or writes:
+            self.words.append(entry)
+            return len(self.words) - 1
+        return self.words.index(entry)
+
+    def operand(self, v: Value, domain: Sequence[int], numbers: list[int], sizes: list[int]) -> int:
+        """The item of an operand of a node with this domain, whose factors are `numbers` of the space."""
+        fuser, space = self.lowering.fuser, self.group.space
+        origin, _ = fuser.origin(v, domain, sizes)
+        if fuser.home.get(origin.node) is self.group:
+            return self.numbers[origin]
+        kind = type_of(v.dtype)
+        number = scalar_constant(v, self.lowering.geometry)
+        nowhere = (False,) * len(space)
+        if number is not None:
+            key = ("constant", kind, repr(number))
+            if key not in self._known:
+                self._known[key] = self.add(None, Item("constant", kind, nowhere, number))
+            return self._known[key]
+        strides = [0] * len(space)
+        over = strides_over(v.shape, self.lowering.element_strides(v), domain, sizes)
+        for i, s in zip(numbers, over, strict=True):
+            strides[i] = s
+        access = Access(self.word(v), kind, tuple(strides))
+        if access not in self._known:
+            self._known[access] = self.add(None, Item("load", kind, tuple(s != 0 for s in strides), access))
+        return self._known[access]
+
+    def store(self, value: Value, numbers: list[int], sizes: list[int]) -> Access:
+        strides = [0] * len(self.group.space)
+        over = strides_over(value.shape, self.lowering.element_strides(value), value.shape, sizes)
+        for i, s in zip(numbers, over, strict=True):
+            strides[i] = s
+        return Access(self.word(value, writes=True), type_of(value.dtype), tuple(strides))
+
+
+def step_of(node: Node, operands: tuple[int, ...]) -> Step:
+    """A pointwise node as a step: its types by the operation's own rule."""
+    work, _ = node.op.native_types([v.dtype for v in node.inputs], node.params)
+    params = tuple((k, v) for k, v in sorted(node.params.items()))
+    return Step(node.op, operands, type_of(node.output.dtype), None if work is None else type_of(work), params)
+
+
+def scalar_constant(value: Value, geometry: Geometry) -> Any:
+    """The number, if a value is one number that is known when compiling; else None."""
+    root = geometry(value).root
+    if not isinstance(root.node.op, Constant) or root.size != 1:
+        return None
+    return root.node.op.array.reshape(-1)[0].item()
+
+
+def collapse(
+    items: Sequence[Item],
+    stores: Sequence[tuple[Access, int]],
+    space: tuple[int, ...],
+    rows: tuple[bool, ...] | None,
+) -> tuple[tuple[Item, ...], tuple[tuple[Access, int], ...], tuple[int, ...], tuple[bool, ...] | None]:
+    """Join neighbouring sizes that every access runs through as one."""
+    joined = list(range(len(space)))  # the first size of the run each size belongs to
+    accesses = [i.value for i in items if i.what == "load"] + [a for a, _ in stores]
+
+    def together(d: int) -> bool:
+        if rows is not None and rows[d] != rows[d + 1]:
+            return False
+        if any(i.mask[d] != i.mask[d + 1] for i in items):
+            return False
+        return all(a.strides[d] == a.strides[d + 1] * space[d + 1] for a in accesses)
+
+    runs: list[list[int]] = []
+    for d in joined:
+        if runs and together(d - 1):
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    if len(runs) == len(space):
+        return tuple(items), tuple(stores), space, rows
+
+    def narrow(access: Access) -> Access:
+        return Access(access.arg, access.kind, tuple(access.strides[r[-1]] for r in runs))
+
+    def shrink(item: Item) -> Item:
+        value = narrow(item.value) if item.what == "load" else item.value
+        return Item(item.what, item.kind, tuple(item.mask[r[0]] for r in runs), value, item.source, item.count)
+
+    sizes = tuple(int(np.prod([space[d] for d in r])) for r in runs)
+    return (
+        tuple(shrink(i) for i in items),
+        tuple((narrow(a), n) for a, n in stores),
+        sizes,
+        None if rows is None else tuple(rows[r[0]] for r in runs),
+    )

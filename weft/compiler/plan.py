@@ -1,0 +1,223 @@
+"""A compiled graph: kernels with their argument words, memory, and what Python does before and after each run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..runtime import native
+from ..runtime.pool import get_pool
+from . import jit
+from .buffers import Life, address, aligned, lives_of, plan_memory
+from .geometry import View
+from .graph import Argument, Captured, Constant, Fetched, Graph, Source, State, Value
+from .host import compute_node
+from .loops import HostCall, Launch, Lowering
+from .schedule import Slot
+
+BARRIER = 1
+
+
+class Plan:
+    """Runs a graph natively. `run(arguments)` gives the outputs; states are written in place."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        slots: Sequence[Slot],
+        lowering: Lowering,
+        closing: Sequence[State],
+        threads: int,
+        share: bool = True,
+    ) -> None:
+        self.graph, self.slots, self.lowering, self.closing, self.threads = graph, list(slots), lowering, closing, threads
+        self._lay_out(share)
+        self._build()
+        self._bind_sources()
+
+    # ------------------------------------------------------------------------------------- memory
+    def _lay_out(self, share: bool) -> None:
+        graph, window = self.graph, self.lowering.window
+        kept = {window(s.final).root for s in self.closing}
+        self.outputs = [window(v).root for v in graph.outputs]
+        lives = lives_of(self.slots, kept)
+        lives = {r: life for r, life in lives.items() if not isinstance(r.node.op, Source) and r not in self.outputs}
+        for number, slot in enumerate(self.slots):
+            if isinstance(slot.step, Launch):
+                for name in ("scratch", "workspace"):
+                    size = getattr(slot.step.kernel, name, 0)
+                    if size:
+                        times = self.threads if name == "scratch" and not slot.step.kernel.serial else 1
+                        lives[name, number] = Life(size * times, slot.phase, slot.phase)
+        offsets, total = plan_memory(lives, share)
+        self.memory = aligned(total)
+        self.offsets = offsets
+        self.lives = lives
+
+    def _build(self) -> None:
+        """Compile the kernels and write the tables."""
+        target = jit.Target.host()
+        barrier = native.barrier_ir()
+        kernels: dict[str, Any] = {}
+        for slot in self.slots:
+            if isinstance(slot.step, Launch):
+                key = slot.step.kernel.key()
+                kernels.setdefault(
+                    key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier)
+                )
+        self.handles = jit.build(kernels)
+        counts = []
+        for slot in self.slots:
+            if isinstance(slot.step, Launch):
+                extra = sum(1 for name in ("workspace", "scratch") if getattr(slot.step.kernel, name, 0))
+                counts.append(len(slot.step.words) + extra)
+            else:
+                counts.append(0)
+        self.words = np.zeros(max(sum(counts), 1), np.int64)
+        base, start = address(self.memory), address(self.words)
+        self.patches: dict[Value, list[tuple[int, int]]] = {}
+        self.segments: list[Any] = []
+        tables: list[list[int]] = []
+        at = 0
+        for number, slot in enumerate(self.slots):
+            step = slot.step
+            if isinstance(step, HostCall):
+                self.segments.append(step)
+                tables = []
+                continue
+            if not tables:
+                self.segments.append(tables)
+            for n, (root, offset) in enumerate(step.words):
+                if root in self.offsets:
+                    self.words[at + n] = base + self.offsets[root] + offset
+                else:
+                    self.patches.setdefault(root, []).append((at + n, offset))
+            more = at + len(step.words)
+            for name in ("workspace", "scratch"):
+                if getattr(step.kernel, name, 0):
+                    self.words[more] = base + self.offsets[name, number]
+                    more += 1
+            last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
+            only = 0 if slot.only is None else slot.only + 1
+            address_of = self.handles[step.kernel.key()].address
+            tables.append([address_of, start + 8 * at, (BARRIER if last else 0) | only << 8, number])
+            at += counts[number]
+        self.native_tables = []
+        for n, segment in enumerate(self.segments):
+            if isinstance(segment, list):
+                table = np.array([len(segment), *(w for row in segment for w in row)], np.int64)
+                self.native_tables.append(table)
+                self.segments[n] = address(table)
+
+    # ------------------------------------------------------------------------------------- sources
+    def _bind_sources(self) -> None:
+        """Find out which words each source goes to, and fill in those that stay."""
+        self.arrays: dict[Value, np.ndarray] = {}
+        self.arguments: list[tuple[int, Value]] = []
+        self.fetched: list[tuple[Any, np.ndarray]] = []
+        self.captured: list[Value] = []
+        for node in self.graph.nodes:
+            if not isinstance(node.op, Source):
+                continue
+            value, op = node.output, node.op
+            if isinstance(op, Constant):
+                self._point(value, np.ascontiguousarray(op.array).reshape(value.shape))
+            elif isinstance(op, Fetched):
+                array = np.zeros(value.shape, value.dtype)
+                self.fetched.append((op.fetch, array))
+                self._point(value, array)
+            elif isinstance(op, Argument):
+                self.arguments.append((op.position, value))
+            elif isinstance(op, Captured):
+                self.captured.append(value)
+        self.rebind()
+        self.small = sum(getattr(s.step, "kernel", None) is not None for s in self.slots) < 4
+
+    def rebind(self) -> None:
+        """Look up anew where the captured tensors lie."""
+        for value in self.captured:
+            self._point(value, value.node.op.tensor.array)
+
+    def _point(self, root: Value, array: np.ndarray) -> None:
+        self.arrays[root] = array
+        start = address(array)
+        for word, offset in self.patches.get(root, ()):
+            self.words[word] = start + offset
+
+    def array_of(self, value: Value) -> np.ndarray:
+        """A value's memory as an array, for host calls."""
+        view: View = self.lowering.window(value)
+        if view.root in self.offsets:
+            at = self.offsets[view.root] + view.offset
+            return np.ndarray(value.shape, value.dtype, self.memory, at, view.strides)
+        array = self.arrays[view.root]
+        if value is view.root:
+            return array
+        if view.offset == 0 and array.shape == value.shape and array.strides == view.strides:
+            return array
+        return np.lib.stride_tricks.as_strided(
+            _at_offset(array, view.offset, value.dtype), value.shape, view.strides
+        )
+
+    # --------------------------------------------------------------------------------------- running
+    def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        for position, value in self.arguments:
+            array = arguments[position]
+            if not array.flags.c_contiguous:
+                array = np.ascontiguousarray(array)
+            self._point(value, array)
+        for fetch, array in self.fetched:
+            array[...] = fetch()
+        results = []
+        for value in self.outputs:
+            array = np.empty(value.shape, value.dtype)
+            self._point(value, array)
+            results.append(array)
+        pool = get_pool(self.threads)
+        for segment in self.segments:
+            if isinstance(segment, int):
+                pool.run(segment, self.small)
+            else:
+                self._call_host(segment)
+        for state in self.closing:
+            np.copyto(state.tensor.array, self.array_of(state.final))
+        return results
+
+    def _call_host(self, step: HostCall) -> None:
+        found = compute_node(step.node, [self.array_of(v) for v in step.node.inputs])
+        for value, array in zip(step.node.outputs, found, strict=True):
+            np.copyto(self.array_of(value), array, casting="unsafe")
+
+    def measure(self, arguments: Sequence[np.ndarray]) -> list[float]:
+        """Run once and give the microseconds of each step (host calls: 0)."""
+        self.run(arguments)
+        pool, found = get_pool(self.threads), [0.0] * len(self.slots)
+        at = 0
+        for segment in self.segments:
+            if not isinstance(segment, int):
+                self._call_host(segment)
+                at += 1
+                continue
+            count = int(next(t for t in self.native_tables if address(t) == segment)[0])
+            times = np.zeros(count, np.int64)
+            pool.run_timed(segment, address(times))
+            found[at : at + count] = [t / 1000 for t in times]
+            at += count
+        return found
+
+
+def _at_offset(array: np.ndarray, offset: int, dtype: np.dtype) -> np.ndarray:
+    """A 0-d array at some bytes from the start of another one's data, keeping it alive."""
+    interface = dict(array.__array_interface__)
+    interface["data"] = (interface["data"][0] + offset, False)
+    interface["shape"], interface["strides"] = (), None
+    interface["typestr"], interface["descr"] = dtype.str, [("", dtype.str)]
+    return np.asarray(_Interface(interface, array))
+
+
+class _Interface:
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__, self.owner = interface, owner

@@ -1,0 +1,191 @@
+"""The order of kernels: what runs when, what may run side by side, and what is written in place.
+
+Kernels between two barriers form a *phase*: none of them reads or writes what another one of the phase writes, unless
+one thread runs both. Small kernels are run by one thread alone, and those that depend on each other by the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .anchors import Whole
+from .fuse import Fuser, Group
+from .geometry import View, contiguous_strides
+from .graph import Captured, Graph, State, Value
+from .loops import HostCall, Launch
+
+LOOKAHEAD = 48  # how many ready kernels are tried for the phase that is being filled
+
+
+def in_place(graph: Graph, fuser: Fuser) -> tuple[dict[Value, View], list[tuple[Group, Group]], list[State]]:
+    """Which final values can be written straight into the memory of their states.
+
+    Returns where they lie, pairs of groups of which the first must come before the second so that nobody reads the old
+    value too late, and the states that have to be copied at the end instead.
+    """
+    homes: dict[Value, View] = {}
+    order: list[tuple[Group, Group]] = []
+    closing: list[State] = []
+    readers: dict[Value, set[Group]] = {}
+    for group in fuser.groups:
+        for node in group.nodes:
+            for v in node.inputs:
+                root = fuser.geometry(v).root
+                if isinstance(root.node.op, Captured):
+                    readers.setdefault(root, set()).add(group)
+    returned = {fuser.geometry(v).root for v in graph.outputs}
+    after: dict[int, int] = {}  # bits of groups that come before a group because of these pairs
+    for state in graph.states:
+        final = state.final
+        if final is None:
+            continue
+        writer = fuser.home.get(final.node)
+        old = state.value
+        possible = (
+            writer is not None
+            and final not in homes
+            and old not in returned
+            and final.dtype == old.dtype
+            and final.shape == old.shape
+            and fuser.geometry(old).strides == contiguous_strides(old.shape, old.dtype.itemsize)
+            and _reads_alike(fuser, writer, old)
+        )
+        others = [g for g in readers.get(old, ()) if g is not writer]
+        if possible and not any(_waits_for(g, writer, fuser.groups, after) for g in others):
+            homes[final] = View(old, 0, fuser.geometry(old).strides)
+            for g in others:
+                order.append((g, writer))
+                after[writer.number] = after.get(writer.number, 0) | 1 << g.number
+        else:
+            closing.append(state)
+    return homes, order, closing
+
+
+def _reads_alike(fuser: Fuser, group: Group, old: Value) -> bool:
+    """Whether a group reads an old value only at the index where it writes the new one."""
+    if group.kind == "host":
+        return True  # computed whole before it is copied
+    for node in group.nodes:
+        for v in node.inputs:
+            view = fuser.geometry(v)
+            if view.root is not old:
+                continue
+            if group.anchor is not None and (isinstance(group.anchor, Whole) or v in group.anchor.operands):
+                return False
+            if view.offset or v.shape != old.shape or view.strides != fuser.geometry(old).strides:
+                return False
+            if v.shape != node.output.shape:
+                return False
+    return True
+
+
+def _waits_for(group: Group, writer: Group, groups: Sequence[Group], after: dict[int, int]) -> bool:
+    """Whether `group` can only run after `writer`."""
+    by_number = {g.number: g for g in groups}
+    seen, pending = set(), [group.number]
+    while pending:
+        number = pending.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        bits = by_number[number].before | after.get(number, 0)
+        if bits >> writer.number & 1:
+            return True
+        if after:
+            pending.extend(n for n in after if bits >> n & 1)
+    return False
+
+
+@dataclass
+class Slot:
+    """One step of the plan: a kernel or host call, the thread that runs it alone (None: all), its phase."""
+
+    step: Launch | HostCall
+    phase: int
+    only: int | None = None
+
+
+@dataclass
+class _Phase:
+    readers: dict[Value, set[int | None]] = field(default_factory=dict)
+    writers: dict[Value, int | None] = field(default_factory=dict)
+    slots: list[Slot] = field(default_factory=list)
+    turn: int = 0
+
+    def owner(self, step: Launch) -> tuple[bool, int | None]:
+        """Whether the step can join the phase, and the thread that must run it (None: any)."""
+        touching: set[int | None] = set()
+        for root in step.reads | step.writes:
+            if root in self.writers:
+                touching.add(self.writers[root])
+        for root in step.writes:
+            touching |= self.readers.get(root, set())
+        if not touching:
+            return True, None
+        if len(touching) == 1 and None not in touching and step.kernel.serial:
+            return True, next(iter(touching))
+        return False, None
+
+    def enter(self, step: Launch, only: int | None) -> None:
+        for root in step.reads:
+            self.readers.setdefault(root, set()).add(only)
+        for root in step.writes:
+            self.writers[root] = only
+
+
+def arrange(
+    steps: Sequence[Launch | HostCall], before: dict[Group, set[Group]], threads: int, reorder: bool = True
+) -> list[Slot]:
+    """Put steps, given in a possible order, into phases."""
+    position = {s.group: n for n, s in enumerate(steps)}
+    waiting = {n: {position[g] for g in before.get(s.group, ()) if g in position} for n, s in enumerate(steps)}
+    users: dict[int, list[int]] = {}
+    for n, needs in waiting.items():
+        for m in needs:
+            users.setdefault(m, []).append(n)
+    ready = sorted(n for n, needs in waiting.items() if not needs)
+    slots: list[Slot] = []
+    phase, number = _Phase(), 0
+
+    def done(n: int) -> None:
+        ready.remove(n)
+        for user in users.get(n, ()):
+            waiting[user].discard(n)
+            if not waiting[user]:
+                _insert(ready, user)
+
+    while ready:
+        picked = None
+        for n in ready[: LOOKAHEAD if reorder else 1]:
+            step = steps[n]
+            if isinstance(step, HostCall):
+                continue
+            fits, only = phase.owner(step)
+            if fits:
+                picked = n
+                break
+        if picked is None:
+            if phase.writers:
+                phase, number = _Phase(), number + 1
+                continue
+            picked = ready[0]  # a host call
+            slots.append(Slot(steps[picked], number))
+            number += 1
+            done(picked)
+            continue
+        step = steps[picked]
+        if step.kernel.serial and only is None:
+            only = phase.turn % threads
+            phase.turn += 1
+        phase.enter(step, only)
+        slots.append(Slot(step, number, only))
+        done(picked)
+    return slots
+
+
+def _insert(ready: list[int], n: int) -> None:
+    at = len(ready)
+    while at and ready[at - 1] > n:
+        at -= 1
+    ready.insert(at, n)

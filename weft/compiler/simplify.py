@@ -1,0 +1,134 @@
+"""The graph made smaller: what is computed twice, computed from constants alone, or not needed at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .geometry import Geometry, contiguous_strides, is_view
+from .graph import Constant, Draw, Graph, Node, Source, Value
+from .host import compute_node
+
+LARGEST_CONSTANT = 4096  # elements: larger results are computed at run time
+
+
+class Move:
+    """The identity, for values that must be written to a place of their own."""
+
+    name, title, kind, cost = "move", "Move", "Elementwise", 1
+
+    def lower(self, f: Any, x: Any) -> Any:
+        return x
+
+    def native_types(self, kinds: Any, params: Any) -> tuple[None, Any]:
+        return None, kinds[0]
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return x.copy()
+
+
+MOVE = Move()
+
+
+def remove_dead(graph: Graph) -> None:
+    """Drop nodes whose results nobody reads."""
+    graph.nodes = graph.live()
+    graph.renumber()
+
+
+def fold_constants(graph: Graph) -> None:
+    """Compute at compile time what depends on nothing but small constants."""
+    changes: dict[Value, Value] = {}
+    for node in list(graph.nodes):
+        if isinstance(node.op, (Source, Draw)) or not node.inputs or not node.outputs:
+            continue
+        if not all(isinstance(v.node.op, Constant) for v in (changes.get(v, v) for v in node.inputs)):
+            continue
+        if any(v.size > LARGEST_CONSTANT for v in (*node.inputs, *node.outputs)):
+            continue
+        arrays = [changes.get(v, v).node.op.array for v in node.inputs]
+        for value, array in zip(node.outputs, compute_node(node, arrays), strict=True):
+            made = Node(Constant(np.array(array, value.dtype).reshape(value.shape)), ())
+            changes[value] = made.make((value.shape, value.dtype))[0]
+            graph.nodes.insert(graph.nodes.index(node), made)
+    graph.replace(changes)
+    remove_dead(graph)
+
+
+def share_equal(graph: Graph) -> None:
+    """Compute equal expressions once."""
+    seen: dict[Any, Node] = {}
+    changes: dict[Value, Value] = {}
+    for node in graph.nodes:
+        node.inputs = tuple(changes.get(v, v) for v in node.inputs)
+        if isinstance(node.op, Draw):
+            continue
+        key = _identity(node)
+        if key is None:
+            continue
+        first = seen.setdefault(key, node)
+        if first is not node:
+            changes.update(zip(node.outputs, first.outputs, strict=True))
+    graph.replace(changes)
+    remove_dead(graph)
+
+
+def _identity(node: Node) -> Any:
+    """What two nodes have in common that give the same values; None: nothing can be said."""
+    if isinstance(node.op, Constant):
+        array = node.op.array
+        return ("constant", array.dtype.str, array.shape, array.tobytes()) if array.size <= 64 else None
+    if isinstance(node.op, Source):
+        return None
+    if any(isinstance(p, np.ndarray) for p in node.params.values()):
+        return None
+    return (id(node.op), tuple(id(v) for v in node.inputs), repr(sorted(node.params.items())))
+
+
+def remove_neutral(graph: Graph) -> None:
+    """Let readers of an operation that changes nothing read its operand: x · 1, x + 0, a copy, a cast to its own type."""
+    geometry = Geometry()
+    changes: dict[Value, Value] = {}
+    for node in graph.nodes:
+        node.inputs = tuple(changes.get(v, v) for v in node.inputs)
+        unchanged = getattr(node.op, "unchanged", None)
+        if unchanged is None or len(node.outputs) != 1:
+            continue
+        numbers = [v.node.op.array.item() if _is_number(v) else None for v in node.inputs]
+        number = unchanged(numbers, **node.params)
+        if number is None:
+            continue
+        x = node.inputs[number]
+        if x.shape != node.output.shape or x.dtype != node.output.dtype:
+            continue
+        view = geometry(x)
+        if view.strides == contiguous_strides(x.shape, x.dtype.itemsize):  # views of it stay possible
+            changes[node.output] = x
+    graph.replace(changes)
+    remove_dead(graph)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value.node.op, Constant) and value.size == 1
+
+
+def separate_results(graph: Graph) -> None:
+    """Give every output and every final value of a state a memory of its own: no views, no sources, none twice."""
+    geometry, taken = Geometry(), set()
+
+    def own(value: Value) -> Value:
+        root = geometry(value).root
+        if is_view(value) or isinstance(root.node.op, Source) or value in taken:
+            value = graph.add(MOVE, (value,), line=value.node.line).make((value.shape, value.dtype))[0]
+        taken.add(value)
+        return value
+
+    for state in graph.states:
+        if state.final is state.value:
+            state.final = None
+        if state.final is not None:
+            state.final = own(state.final)
+    graph.outputs = [own(v) for v in graph.outputs]
+
+

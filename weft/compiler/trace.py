@@ -1,0 +1,391 @@
+"""Tracing: a Python function of tensors becomes a graph.
+
+The tracer stands where a running `vmap` would stand: every primitive of the tracing thread comes to `apply`, which
+adds a node to the graph and hands back a tensor that has a geometry and a place on the tape, but no values. The tape,
+the optimisers and every composite function run unchanged on such tensors. Writes in place become new values of the
+memory they go to; views look them up there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd.modes import mode
+from ..autograd.tape import Handle, _output_hook
+from ..dtype import LOW_PRECISION, can_cast
+from ..errors import TraceError
+from ..ops import tracing
+from ..ops.inplace import write
+from ..ops.primitive import Elementwise, Primitive, View, broadcast_error, scalar_array
+from ..storage import owner_of
+from ..tensor import Tensor, new, wrap
+from .effects import Journal
+from .graph import Argument, Captured, Fetched, Graph, State, Value
+from .infer import result_dtype, results_of, strides_like
+from .streams import Streams
+from .traced import OVERLAY, Memory, Stand, no_values, plain, stand_in, user_line
+
+
+class Tracer:
+    """One trace: the graph so far, the memory of every tensor met, and what must be put back at the end."""
+
+    level = 0  # operations on tensors that a vmap maps over go to it first
+
+    def __init__(self) -> None:
+        self.graph, self.journal, self.streams = Graph(), Journal(), Streams()
+        self.open = 0  # > 0: the engine looks at geometry, `.array` gives the stand-in
+        self.stands: dict[int, Stand] = {}  # of plain arrays, by identity
+        self.sources: list[tuple[Memory, State]] = []
+        self.owners: dict[int, Memory] = {}  # captured memory, by the identity of the array that owns it
+        self.captured: list[tuple[Tensor, np.ndarray]] = []
+        self.scalars: dict[tuple[Any, ...], Value] = {}
+        self.numbers: dict[int, Any] = {}
+
+    # ----------------------------------------------------------------------------- being in force
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Trace what this thread does."""
+        OVERLAY.put_on()
+        mode.tracer = self
+        try:
+            yield
+        finally:
+            mode.tracer = None
+            OVERLAY.take_off()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Compute for real for a while."""
+        mode.tracer = None
+        try:
+            yield
+        finally:
+            mode.tracer = self
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Let the engine see stand-ins as arrays."""
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+    # -------------------------------------------------------------------------- memory and values
+    def stand(self, x: Tensor) -> Stand:
+        """The stand-in of a tensor's array."""
+        array = x.__dict__["array"]
+        if array.__class__ is Stand:
+            return array
+        found = self.stands.get(id(array))
+        return self.capture(x, array) if found is None else found
+
+    def capture(self, x: Tensor, array: np.ndarray) -> Stand:
+        """A tensor of the surrounding program is met for the first time."""
+        owner = owner_of(array)
+        memory = self.owners.get(id(owner))
+        if memory is None:
+            root, holder = array, x
+            if array.size < owner.size and array.dtype == owner.dtype:  # a window: other windows may overlap it
+                root = owner
+                with self.paused():
+                    holder = wrap(owner)
+            memory = self.owners[id(owner)] = self.source(Captured(holder), root, holder)
+        self.captured.append((x, array))
+        stand = self.stands[id(array)] = stand_in(array, memory, None)
+        return stand
+
+    def source(self, op: Any, root: np.ndarray, tensor: Tensor | None) -> Memory:
+        """Memory that holds something before the function starts."""
+        value = self.graph.source(op, root.shape, root.dtype)
+        memory, state = Memory(root, value), State(tensor, value)
+        memory.tracer = self
+        self.graph.states.append(state)
+        self.sources.append((memory, state))
+        return memory
+
+    def argument(self, x: Tensor, position: int) -> Tensor:
+        """What the function gets in the place of an argument."""
+        proxy = new(x.__class__)
+        array = x.array
+        proxy.__dict__.update({k: v for k, v in x.__dict__.items() if k in ("_needs_grad", "_grad")})
+        memory = self.source(Argument(position), array, None)
+        proxy.array = stand_in(array, memory, None)
+        return proxy
+
+    def constant(self, array: np.ndarray) -> Value:
+        """The value of an array made during the trace; one number repeated stays one number."""
+        if array.size > 1:
+            first = array[(0,) * array.ndim]
+            if (array == first).all() and (first != 0 or not np.signbit(array.real).any()):
+                step, params = tracing.repeating(array.shape)
+                return self.add(step, [self.graph.constant(np.array(first))], params, (array.shape, array.dtype))[0]
+        return self.graph.constant(array.copy())
+
+    def scalar(self, number: Any, kind: np.dtype) -> Value:
+        key = (number, type(number), kind)
+        if number == 0 or key not in self.scalars:  # 0.0 and -0.0 are equal keys
+            self.scalars[key] = self.graph.constant(scalar_array(number, kind))
+        return self.scalars[key]
+
+    def fresh(self, value: Value, array: np.ndarray | None = None) -> Tensor:
+        """A tensor with memory of its own (laid out as `array`) that holds `value`."""
+        out = new(Tensor)
+        array = np.empty(value.shape, value.dtype) if array is None else array
+        memory = Memory(array, value)
+        memory.tracer = self
+        out.array = stand_in(array, memory, value)
+        if mode.inference:
+            out._inference = True
+        return out
+
+    def read(self, stand: Stand) -> Value:
+        """What the array behind a stand-in holds now."""
+        memory = stand.memory
+        if memory is None or memory.tracer is not self:
+            raise no_values("it was made by another trace, or by code that works on arrays directly")
+        if memory.value is None:
+            memory.value = self.constant(memory.root)
+        if stand.version != memory.version:
+            stand.value, stand.version = self._window(memory, stand), memory.version
+        return stand.value
+
+    def _window(self, memory: Memory, stand: Stand) -> Value:
+        root = memory.root
+        if _same_window(root, stand):
+            return memory.value
+        _check_types(root, stand)
+        step, params = tracing.reading(root, plain(stand))
+        return self.add(step, [memory.value], params, (stand.shape, stand.dtype))[0]
+
+    def value(self, x: Any) -> Value:
+        return self.read(self.stand(x))
+
+    def assign(self, target: Stand, source: Any) -> None:
+        """Write one array into another."""
+        value = self._fitted(self.read(source), target.shape, target.dtype)
+        memory = target.memory
+        self.read(target)
+        if _same_window(memory.root, target):
+            memory.value = value
+        else:
+            _check_types(memory.root, target)
+            step, params = tracing.replacing(memory.root, plain(target))
+            kind = (memory.root.shape, memory.root.dtype)
+            memory.value = self.add(step, [memory.value, value], params, kind)[0]
+        memory.version += 1
+        target.value, target.version = value, memory.version
+
+    def _fitted(self, value: Value, shape: Sequence[int], kind: np.dtype) -> Value:
+        if value.dtype != kind:
+            step, params = tracing.converting(kind)
+            value = self.add(step, [value], params, (value.shape, kind))[0]
+        if value.shape != tuple(shape):
+            step, params = tracing.repeating(shape)
+            value = self.add(step, [value], params, (shape, kind))[0]
+        return value
+
+    def add(self, op: Any, inputs: Sequence[Value], params: dict[str, Any], *kinds: Any) -> tuple[Value, ...]:
+        """A node with its outputs."""
+        return self.graph.add(op, inputs, params, user_line()).make(*kinds)
+
+    # ----------------------------------------------------------------- what the engine asks of it
+    def apply(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Add a primitive to the graph; its result is recorded on the tape as usual."""
+        if isinstance(primitive, View):
+            return self._apply_view(primitive, inputs, params)
+        composed = primitive.composed(*inputs, **params)
+        if composed is not None:
+            return composed
+        if isinstance(primitive, Elementwise):
+            return self._apply_elementwise(primitive, inputs, params)
+        values = [self.value(x) if isinstance(x, Tensor) else self.graph.constant(np.asarray(x)) for x in inputs]
+        kinds, many = results_of(primitive, values, params)
+        outs = tuple(self.fresh(v) for v in self.add(primitive, values, params, *kinds))
+        with self.opened():
+            return primitive.record_many(outs, inputs, params) if many else primitive.record(outs[0], inputs, params)
+
+    def _apply_view(self, primitive: View, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        (x,) = inputs
+        stand = self.stand(x)
+        value = self.read(stand)
+        windows = primitive.reference(plain(stand), **params)
+        many = windows.__class__ is tuple
+        windows = windows if many else (windows,)
+        values = self.add(primitive.pure or primitive, [value], params, *((w.shape, w.dtype) for w in windows))
+        outs = []
+        for window, value in zip(windows, values, strict=True):
+            out = primitive._window(x, stand_in(window, stand.memory, value))
+            if many:
+                out._origin = "several"
+            outs.append(out)
+        with self.opened():
+            return (
+                primitive.record_many(tuple(outs), inputs, params)
+                if many
+                else primitive.record(outs[0], inputs, params)
+            )
+
+    def _apply_elementwise(self, primitive: Elementwise, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
+        flags = [isinstance(x, Tensor) and "_fetch" in x.__dict__ for x in inputs]
+        alone = all(flag or not isinstance(x, Tensor) for x, flag in zip(inputs, flags, strict=True))
+        shown = inputs if alone else [0.5 if flag else x for x, flag in zip(inputs, flags, strict=True)]
+        kind, operands = primitive.operands(shown)
+        if not alone:
+            operands = [x.to(kind) if flag else o for x, o, flag in zip(inputs, operands, flags, strict=True)]
+        stands = [self.stand(x) for x in operands if isinstance(x, Tensor)]
+        try:
+            shape = np.broadcast_shapes(*(s.shape for s in stands))
+        except ValueError:
+            raise broadcast_error(primitive.name, *(s.shape for s in stands)) from None
+        values = [self.value(x) if isinstance(x, Tensor) else self.scalar(x, kind.np) for x in operands]
+        widen = kind in LOW_PRECISION and not primitive.native_low
+        if widen:
+            wide = np.dtype(np.float32)
+            values = [self._fitted(v, v.shape, wide) if v.dtype == kind.np else v for v in values]
+        computed = result_dtype(primitive, [v.dtype for v in values], params)
+        value = self.add(primitive, values, params, (shape, computed))[0]
+        if kind is not None:
+            value = self._fitted(value, shape, primitive.result_dtype(kind))
+        out = self.fresh(value, strides_like(stands, shape, value.dtype, params))
+        if alone:
+            self._note_number(out, primitive, inputs, params)
+        with self.opened():
+            return primitive.record(out, operands, params)
+
+    def write(self, target: Tensor, value: Tensor, name: str) -> Tensor:
+        """Copy `value` into the memory of `target`, or give it another window on that memory."""
+        if self.stand(value).memory is self.stand(target).memory and value.shape != target.shape:
+            target.array = self.stand(value)
+            target.node, target._needs_grad = value.node, value._needs_grad or target._needs_grad
+            target._bump()
+            return target
+        with self.opened():
+            target._check_writable(name)
+        if value.dtype is not target.dtype and can_cast(value.dtype, target.dtype):
+            value = value.to(target.dtype)
+        with self.opened():
+            return write(target, value, name, checked="taken")
+
+    def filled(self, x: Tensor, number: Any) -> Tensor:
+        stand = self.stand(x)
+        return self.fresh(self._fitted(self.graph.constant(np.full((), number, stand.dtype)), stand.shape, stand.dtype))
+
+    def copied(self, x: Tensor) -> Tensor:
+        return self.fresh(self.value(x))
+
+    def detached(self, x: Tensor) -> Tensor:
+        out = new(Tensor)
+        out.array = self.stand(x)
+        if x._counter is None:
+            x._counter = [0]
+        out._counter = x._counter
+        return out
+
+    def renewed(self, x: Tensor) -> Tensor:
+        """The value and history of x apart from its memory."""
+        copy = self.fresh(self.value(x), np.empty_like(plain(self.stand(x))))
+        copy.node, copy._needs_grad = x.node, x._needs_grad
+        return copy
+
+    def shown(self, x: Tensor) -> str:
+        return f"Traced({self.value(x)})"
+
+    def physical(self, x: Tensor) -> Tensor:
+        return x
+
+    def lowered(self, x: Tensor, g: Tensor) -> Tensor:
+        return g
+
+    def lifted(self, x: Tensor, g: Tensor) -> Tensor:
+        return g
+
+    def check_targets(self, output: Tensor, targets: Sequence[Tensor]) -> None: ...
+
+    def hooked(self, x: Tensor, hook: Callable) -> Handle:
+        if x.node is not None:
+            return _output_hook(x.node, hook)
+        if x._hooks is None:
+            x._hooks = {}
+        return Handle(x._hooks, hook)
+
+    def draw(self, name: str, sampler: str, source: Any, parameters: Sequence[Any], options: dict[str, Any]) -> Tensor:
+        """Random numbers: a node that takes the same words of the stream at every call as eager code would."""
+        tensors = [p for p in (*parameters, *options.values()) if isinstance(p, Tensor)]
+        op, row, kind = self.streams.draw(name, sampler, source, parameters, options, self.stand)
+        place = self.graph.source(Fetched(lambda: row, f"{name}: place in the stream"), row.shape, row.dtype)
+        return self.fresh(self.add(op, [place, *map(self.value, tensors)], {}, kind)[0])
+
+    # -------------------------------------------------------------- numbers that Python gives at each call
+    def number(self, fetch: Callable[[], float], label: str) -> Tensor:
+        """A number read anew at every call, which counts as a Python number in type promotion."""
+        key = (id(fetch), label)
+        out = self.fresh(self.graph.source(Fetched(fetch, label), (), np.float64))
+        out.__dict__["_fetch"] = fetch
+        self.numbers[key] = out
+        return out
+
+    def _note_number(self, out: Tensor, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> None:
+        """A number computed from numbers is one, too; its present value is known if theirs are."""
+        fetches = [x.__dict__["_fetch"] if isinstance(x, Tensor) else (lambda x=x: x) for x in inputs]
+        known = all(f is not None for f in fetches)
+        compute = lambda: primitive.reference(*(np.float64(f()) for f in fetches), **params).item()
+        out.__dict__["_fetch"] = compute if known else None
+
+    def concrete(self, x: Tensor, what: str) -> Any:
+        """The present value of a number that Python gives; the plan holds as long as it stays so."""
+        fetch = x.__dict__.get("_fetch")
+        if fetch is None:
+            raise no_values(what)
+        found = fetch()
+        self.journal.guards.append((fetch, found))
+        return found
+
+    # -------------------------------------------------------------------- what the overlay tells it
+    def note_attribute(self, x: Tensor, name: str, value: Any) -> None:
+        """An attribute of a tensor is about to be assigned."""
+        held = x.__dict__
+        array = held.get("array")
+        if name == "array":
+            if value.__class__ is not Stand and id(value) not in self.stands:
+                memory = Memory(value, None)
+                memory.tracer = self
+                self.stands[id(value)] = stand_in(value, memory, None)
+            if array is None:
+                return
+        if array is not None and array.__class__ is not Stand:
+            self.journal.note(held, name)
+
+    def note_count(self, counter: list[int]) -> None:
+        self.journal.note_count(counter)
+
+    def note_module(self, module: Any) -> None:
+        self.journal.modules[module] = None
+
+    def note_module_attribute(self, module: Any, name: str, value: Any) -> None:
+        self.journal.note_tables(module)
+
+    def note_generator(self, generator: Any, name: str, value: Any) -> None:
+        self.streams.note(generator)
+
+
+def _same_window(root: np.ndarray, view: np.ndarray) -> bool:
+    address = lambda a: a.__array_interface__["data"][0]
+    return (
+        view.shape == root.shape
+        and view.strides == root.strides
+        and view.dtype == root.dtype
+        and (not root.size or address(view) == address(root))
+    )
+
+
+def _check_types(root: np.ndarray, view: np.ndarray) -> None:
+    if root.dtype != view.dtype:
+        raise TraceError(
+            f"compile: at {user_line()} memory of type {root.dtype} is read or written through a view of type "
+            f"{view.dtype} after a write; .clone() the view first"
+        )

@@ -1,0 +1,264 @@
+"""Tensors during a trace: arrays that have a geometry but no values, and the layer over `Tensor` that hands them out.
+
+While a function is traced every tensor of the tracing thread is symbolic: parameters and constants as much as
+results. Their objects stay what they are. `Overlay` puts a layer over the class `Tensor` for that time: `.array`,
+the door to values, is shut, sizes and strides are answered by a `Stand`, operations go to the tracer, and what is
+assigned to a tensor that was there before is noted, so that it can be undone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.modes import mode
+from ..errors import TraceError
+from ..nn.module import Module
+from ..tensor import Size, Tensor, dtype, new
+from .graph import Value
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+REMEDY = (
+    "use weft.where, cond, while_loop or scan, move that part out of the compiled function, or pass fallback='eager' "
+    "to weft.compile"
+)
+
+
+class NoValues(TraceError, AttributeError):
+    """Raised where the values of a tensor are asked for during a trace."""
+
+
+def user_line() -> str:
+    """'file:line' of the innermost frame outside the package."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def no_values(what: str = "its values were asked for") -> NoValues:
+    return NoValues(f"compile: at {user_line()} a tensor was used in a way that needs numbers: {what}; {REMEDY}")
+
+
+# -------------------------------------------------------------------------------------- stand-ins
+
+
+class Memory:
+    """What lies under a tensor and all its views: the value it holds now, as the array `root` sees it."""
+
+    def __init__(self, root: np.ndarray, value: Value | None) -> None:
+        self.root, self.value, self.version = root, value, 0
+
+
+class Stand(np.ndarray):
+    """Sizes, strides and address of an array whose values are known only when the plan runs.
+
+    `value` is what it showed when `memory` was at `version`.
+    """
+
+    memory: Memory | None = None
+    value: Value | None = None
+    version = 0
+
+    def __array_function__(self, function: Callable, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is np.copyto and mode.tracer is not None:
+            return mode.tracer.assign(*args[:2])
+        raise _left_over() if mode.tracer is None else no_values(f"numpy.{function.__name__}")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, *_: Any, **__: Any) -> Any:
+        raise _left_over() if mode.tracer is None else no_values(f"numpy.{ufunc.__name__}")
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise _left_over() if mode.tracer is None else no_values()
+
+    item = tolist = tobytes = astype = copy = __bool__ = __int__ = __float__ = __complex__ = __index__ = _refuse
+    __setitem__ = fill = any = all = max = min = sum = _refuse
+
+    def __repr__(self) -> str:
+        return f"Stand({self.value})"
+
+
+def _left_over() -> TraceError:
+    return TraceError(
+        "compile: a tensor made while a function was traced is used outside of it; return it from the compiled "
+        "function instead of storing it elsewhere"
+    )
+
+
+def stand_in(array: np.ndarray, memory: Memory, value: Value | None) -> Stand:
+    """A stand-in with the geometry of `array`; its value is current unless it is None."""
+    made = array.view(Stand)
+    made.memory, made.value, made.version = memory, value, memory.version if value is not None else -1
+    return made
+
+
+def plain(stand: Stand) -> np.ndarray:
+    """The geometry alone, as an array that NumPy's functions take."""
+    return stand.view(np.ndarray)
+
+
+# ------------------------------------------------------------------------------------- the overlay
+
+
+def _array(self: Tensor) -> Any:
+    tracer = mode.tracer
+    if tracer is None:
+        return self.__dict__["array"]
+    if tracer.open:
+        return tracer.stand(self)
+    raise no_values()
+
+
+def _set_array(self: Tensor, array: Any) -> None:
+    self.__dict__["array"] = array
+
+
+class _Interpreter:
+    """`_interpreter` of the tensors that have none of their own: the tracer."""
+
+    def __get__(self, tensor: Any, cls: type) -> Any:
+        return mode.tracer
+
+
+def _geometry(read: Callable[[np.ndarray], Any], before: property) -> property:
+    """A property of sizes and types, read from the stand-in."""
+
+    def get(self: Tensor) -> Any:
+        tracer = mode.tracer
+        return before.fget(self) if tracer is None else read(tracer.stand(self))
+
+    return property(get, before.fset)
+
+
+def _opened(method: Callable) -> Callable:
+    """A method that looks at geometry only: it may see the stand-in."""
+
+    def looking(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        tracer = mode.tracer
+        if tracer is None:
+            return method(self, *args, **kwargs)
+        with tracer.opened():
+            return method(self, *args, **kwargs)
+
+    return looking
+
+
+def _shut(method: Callable, what: str) -> Callable:
+    """A method that needs values."""
+
+    def asking(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if mode.tracer is None:
+            return method(self, *args, **kwargs)
+        return mode.tracer.concrete(self, what)
+
+    return asking
+
+
+def _truth(self: Tensor, before: Callable) -> bool:
+    return before(self) if mode.tracer is None else bool(mode.tracer.concrete(self, "bool(tensor)"))
+
+
+def _noted(before: Callable, note: str) -> Callable:
+    """`__setattr__` that tells the tracer first."""
+
+    def assign(self: Any, name: str, value: Any) -> None:
+        tracer = mode.tracer
+        if tracer is not None:
+            getattr(tracer, note)(self, name, value)
+        before(self, name, value)
+
+    return assign
+
+
+def _counted(before: Callable) -> Callable:
+    def bump(self: Tensor) -> None:
+        tracer = mode.tracer
+        if tracer is not None and self._counter is not None:
+            tracer.note_count(self._counter)
+        before(self)
+
+    return bump
+
+
+def _called(before: Callable) -> Callable:
+    def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        tracer = mode.tracer
+        if tracer is not None:
+            tracer.note_module(self)
+        return before(self, *args, **kwargs)
+
+    return call
+
+
+class _Overlay:
+    """The layer over `Tensor` and `Module`, put on when the first trace starts and taken off after the last."""
+
+    def __init__(self) -> None:
+        self.lock, self.traces = threading.Lock(), 0
+        self.before: list[tuple[type, str, Any]] = []
+
+    def put_on(self) -> None:
+        with self.lock:
+            self.traces += 1
+            if self.traces == 1:
+                for cls, layer in ((Tensor, self._tensor_layer()), (Module, self._module_layer())):
+                    for name, value in layer.items():
+                        self.before.append((cls, name, cls.__dict__.get(name, self)))
+                        setattr(cls, name, value)
+
+    def take_off(self) -> None:
+        with self.lock:
+            self.traces -= 1
+            if self.traces == 0:
+                for cls, name, value in self.before:
+                    if value is self:
+                        delattr(cls, name)
+                    else:
+                        setattr(cls, name, value)
+                self.before = []
+
+    def _tensor_layer(self) -> dict[str, Any]:
+        own = Tensor.__dict__
+        layer: dict[str, Any] = {
+            "array": property(_array, _set_array),
+            "_interpreter": _Interpreter(),
+            "shape": _geometry(lambda a: Size(a.shape), own["shape"]),
+            "ndim": _geometry(lambda a: a.ndim, own["ndim"]),
+            "dtype": _geometry(lambda a: dtype.by_numpy[a.dtype], own["dtype"]),
+            "itemsize": _geometry(lambda a: a.itemsize, own["itemsize"]),
+            "nbytes": _geometry(lambda a: a.nbytes, own["nbytes"]),
+            "data": property(_data, own["data"].fset),
+            "__setattr__": _noted(object.__setattr__, "note_attribute"),
+            "_bump": _counted(own["_bump"]),
+        }
+        for name in ("stride", "storage_offset", "is_contiguous", "data_ptr", "untyped_storage", "storage"):
+            layer[name] = _opened(own[name])
+        layer["_window"] = _opened(own["_window"])
+        for name in ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__format__"):
+            layer[name] = _shut(own[name], f"{name.strip('_')}(tensor)" if "__" in name else f".{name}()")
+        for name in ("numpy", "tolist", "__array__", "__dlpack__", "__buffer__"):
+            layer[name] = _shut(own[name], f".{name.strip('_')}()")
+        layer["__str__"] = _shut(object.__str__, "printing it")
+        return layer
+
+    def _module_layer(self) -> dict[str, Any]:
+        own = Module.__dict__
+        return {
+            "__setattr__": _noted(own["__setattr__"], "note_module_attribute"),
+            "__call__": _called(own["__call__"]),
+        }
+
+
+OVERLAY = _Overlay()
+
+
+def _data(self: Tensor) -> Tensor:
+    """`.data` shares the memory without sharing the count of writes."""
+    out = new(Tensor)
+    out.array = self.__dict__["array"] if mode.tracer is None else mode.tracer.stand(self)
+    return out
