@@ -173,7 +173,7 @@ class Batched(Tensor):
 
 def physical(x: Tensor) -> Tensor:
     """The plain tensor under all layers of batching."""
-    while x._interpreter is not None:
+    while isinstance(x, Batched):
         x = x.content
     return x
 
@@ -181,7 +181,7 @@ def physical(x: Tensor) -> Tensor:
 def levels_of(x: Tensor) -> list[Level]:
     """The vmaps over which x varies, outermost first."""
     found: list[Level] = []
-    while x._interpreter is not None:
+    while isinstance(x, Batched):
         found.insert(0, x._interpreter)
         x = x.content
     return found

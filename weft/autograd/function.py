@@ -207,7 +207,7 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run `forward` and put one node on the tape."""
-        mapped = [x for x in args if isinstance(x, Tensor) and x._interpreter is not None]
+        mapped = [x for x in args if isinstance(x, Tensor) and x._interpreter is not None and x._interpreter.level]
         if mapped and cls.vmap is not Function.vmap:
             return _by_rule(cls, args, max((x._interpreter for x in mapped), key=lambda level: level.level))
         if mapped and not cls.generate_vmap_rule:

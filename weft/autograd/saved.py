@@ -154,9 +154,9 @@ class _Unpacking:
         held = node.saved, node.output
         node.saved = [unpacked(x) for x in node.saved]
         if node.output.__class__ is Packed:
-            node.output = node.output.restored().array
+            node.output = node.output.restored().__dict__["array"]
         elif node.output_counter is not None:
-            node.output = tuple(o.restored().array for o in node.output)
+            node.output = tuple(o.restored().__dict__["array"] for o in node.output)
         try:
             return self.op.pull(node, g, useful)
         finally:

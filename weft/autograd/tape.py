@@ -425,7 +425,7 @@ def backward(
 ) -> None:
     """Add to every leaf's `.grad` the gradient of Σ⟨tensor, grad_tensor⟩ with respect to it."""
     roots, grads = _starts(_listed(tensors), grad_tensors, "backward")
-    if any(x._interpreter is not None for x in (*_listed(tensors), *grads)):
+    if any(x._interpreter is not None and x._interpreter.level for x in (*_listed(tensors), *grads)):
         raise TransformError(
             "backward: called inside vmap, where each example would write to the same .grad; use "
             "weft.func.grad, or call backward outside the mapped function"

@@ -1,24 +1,238 @@
-"""softmax(q kᵀ · scale + mask) v in one pass over the keys, and its gradients; memory is linear in the length.
+"""softmax(q kᵀ · scale + mask) v in one pass over the keys; memory is linear in the length.
 
-Lanes run along queries: scores are columns of a block Sᵀ (keys × queries), so that maxima and sums over keys are
-vertical and only the queries are transposed.
+Lanes run along queries: a block of scores lies as Sᵀ (keys × queries), so that maxima and sums over keys are vertical,
+keys and values are read where they lie, and only the queries of a tile are transposed. `attention_grad.py` has the
+gradients.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
+
 from .body import Access
 from .kernel import Kernel
-from .llvm import Function
+from .llvm import BITS, Function, Val
+from .matmul_pack import transpose
+
+KEYS = 64  # keys of a block, whose scores stay in the nearest cache
+ROW = 128  # bytes: the widest tile of queries, two vectors
 
 
-class AttentionForward(Kernel):
+@dataclass(frozen=True)
+class Tile:
+    """So many queries at once: `vectors` of `lanes`; only `present` of them are there."""
+
+    lanes: int
+    vectors: int
+    present: int
+
+    @property
+    def queries(self) -> int:
+        return self.lanes * self.vectors
+
+    def valid(self, vector: int) -> int:
+        """How many lanes of a vector belong to queries."""
+        return max(0, min(self.lanes, self.present - vector * self.lanes))
+
+
+@dataclass(frozen=True)
+class Side:
+    """A factor in memory: elements `step` apart along the sum, `row` apart from row to row or from lane to lane."""
+
+    pointer: Val
+    step: int
+    row: int = 1
+
+
+class Attention(Kernel):
+    """Sizes and operands of an attention, and how its queries are cut into tiles."""
+
+    def __init__(
+        self,
+        batch: tuple[int, ...],
+        sizes: tuple[int, int, int, int],
+        operands: dict[str, Access | None],
+        scale: float,
+        causal: bool,
+        scratch_word: int,
+    ) -> None:
+        self.batch, self.sizes, self.operands = batch, sizes, operands
+        self.queries, self.keys, self.width, self.value_width = sizes
+        self.scale, self.causal, self.scratch_word = float(scale), causal, scratch_word
+        self.kind, self.heads = operands["q"].kind, prod(batch)
+        pairs = self.heads * self.queries * self.keys
+        self.flops = 2 * pairs * (self.width + self.value_width) // (2 if causal else 1)
+        self.nbytes = sum(self._size(name) for name, access in operands.items() if access is not None)
+
+    def _size(self, name: str) -> int:
+        strides, ends = self.operands[name].strides, (self.queries, self.keys)
+        sizes = (*self.batch, ends[name in ("k", "v", "dk", "dv")], self.width)
+        return BITS[self.operands[name].kind] // 8 * prod(n for n, s in zip(sizes, strides, strict=False) if s)
+
+    def key(self) -> str:
+        what = (self.batch, self.sizes, self.operands, self.scale, self.causal, self.scratch_word)
+        return f"{type(self).__name__} {what}"
+
+    def tiles(self, f: Function) -> list[Tile]:
+        """The tile of most queries, and one for what is left over."""
+        lanes = 8 * f.target.vector_bytes // BITS[self.kind]
+        vectors = 2 if self.queries > lanes else 1
+        rest = self.queries % (lanes * vectors)
+        whole = [Tile(lanes, vectors, lanes * vectors)] if self.queries >= lanes * vectors else []
+        while lanes > 4 and rest <= lanes // 2:
+            lanes //= 2
+        return [*whole, Tile(lanes, -(-rest // lanes), rest)] if rest else whole
+
+    def each_tile(self, f: Function, head: Val, lo: Any, hi: Any, work: Callable[[Tile, Val], None]) -> None:
+        """work(tile, first query) for the tiles lo … hi - 1 of a head."""
+
+
+class Part:
+    """Writes the code of one tile of queries of one head."""
+
+    def __init__(self, kernel: Attention, f: Function, tile: Tile, head: Val, first: Val) -> None:
+        self.kernel, self.f, self.tile, self.head, self.first = kernel, f, tile, head, first
+        self.kind, self.lanes, self.vectors, self.queries = kernel.kind, tile.lanes, tile.vectors, tile.queries
+        self.rows = min(16 // tile.vectors, (f.target.registers - tile.vectors - 1) // tile.vectors)
+        self.keys = KEYS // self.rows * self.rows
+        self.indices: list[Val] = []
+        for size in reversed(kernel.batch):
+            self.indices.insert(0, head % size)
+            head = head // size
+
+    # -------------------------------------------------------------------------------------------- memory
+    def at(self, name: str) -> Val:
+        """Where the operand of this head begins."""
+        access = self.kernel.operands[name]
+        rest = len(access.strides) - len(self.indices)
+        return self.f.offset(self.f.arg(access.arg), access.place(self.f, [*self.indices, *(0,) * rest]), access.kind)
+
+    def strides(self, name: str) -> tuple[int, ...]:
+        """Strides within a head."""
+        return self.kernel.operands[name].strides[len(self.indices) :]
+
+    def scratch(self, *rows: int) -> list[Val]:
+        """Pieces of this thread's memory, each of so many rows of a tile."""
+        f, found = self.f, []
+        at = f.offset(f.arg(self.kernel.scratch_word), f.tid * self.kernel.scratch, "i8")
+        for count in rows:
+            found.append(at)
+            at = f.offset(at, count * ROW, "i8")
+        return found
+
+    def row(self, block: Val, number: Any) -> Val:
+        """Row `number` of a block in scratch memory."""
+        return self.f.offset(block, number * self.queries, self.kind)
+
+    def load_row(self, at: Val, number: int = 0) -> list[Val]:
+        start = number * self.queries
+        return [self.f.load(at, start + v * self.lanes, self.kind, self.lanes) for v in range(self.vectors)]
+
+    def store_row(self, values: Sequence[Val], at: Val, number: int = 0) -> None:
+        for v, value in enumerate(values):
+            self.f.store(value, at, number * self.queries + v * self.lanes)
+
+    def constants(self, value: float, rows: int = 1) -> list[Val]:
+        return [self.f.const(self.kind, value, self.lanes)] * (rows * self.vectors)
+
+    def mask_of(self, count: int) -> Val | None:
+        return self.f.tail_mask(self.lanes, count) if count < self.lanes else None
+
+    def squares(self, width: int, work: Callable[[Any, int], None]) -> None:
+        """work(column, columns) for squares of as many columns as there are lanes, the last maybe of fewer."""
+        full = width // self.lanes * self.lanes
+        if full:
+            with self.f.loop(0, full, self.lanes, runs=True) as loop:
+                work(loop.i, self.lanes)
+        if width % self.lanes:
+            work(self.f.index(full), width % self.lanes)
+
+    def pack(self, name: str, to: Val, width: int, factor: float = 1.0) -> None:
+        """to[e][query] = factor · x[query, e]; queries past the end repeat the last."""
+        f, (row, column), at = self.f, self.strides(name), self.at(name)
+
+        def square(e: Val, count: int) -> None:
+            for v in range(self.vectors):
+                numbers = [min(v * self.lanes + j, self.tile.present - 1) for j in range(self.lanes)]
+                start = f.offset(at, self.first * row + e * column, self.kind)
+                loaded = [f.load(start, n * row, self.kind, self.lanes, self.mask_of(count), column) for n in numbers]
+                base = f.offset(self.row(to, e), v * self.lanes, self.kind)
+                for i, x in enumerate(transpose(f, loaded)[:count]):
+                    f.store(x if factor == 1 else x * factor, base, i * self.queries)
+
+        self.squares(width, square)
+
+    def unpack(self, source: Val, name: str, width: int, factors: Sequence[Val] = ()) -> None:
+        """x[query, e] = source[e][query] · factor[query]."""
+        f, (row, column), at = self.f, self.strides(name), self.at(name)
+
+        def square(e: Val, count: int) -> None:
+            for v in range(self.vectors):
+                base = f.offset(self.row(source, e), v * self.lanes, self.kind)
+                loaded = [f.load(base, min(i, count - 1) * self.queries, self.kind, self.lanes) for i in range(self.lanes)]
+                loaded = [x * factors[v] for x in loaded] if factors else loaded
+                start = f.offset(at, (self.first + v * self.lanes) * row + e * column, self.kind)
+                for j, x in enumerate(transpose(f, loaded)[: self.tile.valid(v)]):
+                    f.store(x, start, j * row, self.mask_of(count), column)
+
+        self.squares(width, square)
+
+    # ------------------------------------------------------------------------------------------ products
+    def in_rows(self, lo: Any, hi: Any, count: int, work: Callable[[Val, int], None]) -> None:
+        """work(start, rows) for blocks of rows from lo to hi ≤ count; the rows of a block past hi may be worked on."""
+        f, full = self.f, count // self.rows * self.rows
+        if full:
+            with f.loop(lo, f.intrinsic("smin", f.index(hi), full), self.rows) as loop:
+                work(loop.i, self.rows)
+        if count % self.rows:
+            with f.when(f.index(hi) > full):
+                work(f.index(full), count % self.rows)
+
+    def multiply(
+        self, left: Side, right: Side, lo: Any, hi: Any, sums: Sequence[Val], masks: Sequence[Val | None] = ()
+    ) -> list[Val]:
+        """sums[r][v] += Σₜ left[t, r] · right[t, v] for t in [lo, hi)."""
+        f, masks = self.f, masks or (None,) * self.vectors
+        with f.loop(lo, hi, carry=sums) as loop:
+            at = f.offset(right.pointer, loop.i * right.step, self.kind)
+            places = [v * self.lanes * right.row for v in range(len(masks))]
+            found = []
+            vectors = [
+                f.load(at, p, self.kind, self.lanes, m, right.row) for p, m in zip(places, masks, strict=True)
+            ]
+            at = f.offset(left.pointer, loop.i * left.step, self.kind)
+            for r in range(len(sums) // len(masks)):
+                number = f.splat(f.load(at, r * left.row, self.kind), self.lanes)
+                found += [number * x + loop.carry[r * len(masks) + v] for v, x in enumerate(vectors)]
+            loop.next(found)
+        return loop.results
+
+    # --------------------------------------------------------------------------------------------- masks
+    def masked(self, values: Sequence[Val], key: Val, hidden: float, added: bool = True) -> list[Val]:
+        """One row of scores with the mask; pairs that do not take part become `hidden`."""
+        f, mask, found = self.f, self.kernel.operands["mask"], []
+        for v, value in enumerate(values):
+            first = self.first + v * self.lanes
+            if mask is not None and (added or mask.kind == "i1"):
+                given = mask.load(f, [*self.indices, first, key], len(self.indices), self.lanes, self.mask_of(self.tile.valid(v)))
+                value = f.select(given, value, hidden) if mask.kind == "i1" else value + given
+            if self.kernel.causal:
+                value = f.select(f.iota("i32", self.lanes) < f.cast(key - first, "i32"), hidden, value)
+            found.append(value)
+        return found
+
+
+class AttentionForward(Attention):
     """o = softmax(q kᵀ · scale + mask) v and lse = log Σ exp of each row of scores.
 
-    batch: sizes of the leading axes (…, heads); queries L, keys S, width E, value_width V.
+    batch: sizes of the leading axes (…, heads); sizes: L queries, S keys, their width E, V of the values.
     q (*batch, L, E), k (*batch, S, E), v (*batch, S, V), o (*batch, L, V): Access with a stride for each axis (0: the same
     for all). lse: Access over (*batch, L) or None. mask: Access over (*batch, L, S), i1 (true: the pair takes part) or
     of the type of q (added), with strides 0 where it is broadcast. causal: query i sees keys ≤ i. A query that sees no
-    key gets o = 0 and lse = -inf. `scratch_word` is the argument word of the scratch memory.
+    key gets o = 0 and lse = -∞. `scratch_word` is the argument word of the scratch memory.
     """
 
     def __init__(
@@ -34,40 +248,25 @@ class AttentionForward(Kernel):
         causal: bool,
         mask: Access | None,
         scratch_word: int,
-    ) -> None: ...
+    ) -> None:
+        operands = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "mask": mask}
+        super().__init__(batch, sizes, operands, scale, causal, scratch_word)
+        self.scratch = (self.width + self.value_width + KEYS) * ROW
 
-    def key(self) -> str: ...
+    def emit(self, f: Function) -> None:
+        tiles = self.tiles(f)
+        size = tiles[0].queries
+        count = -(-self.queries // size)
+        with each_unit(f, self.heads * count, self.causal and self.heads < 16) as unit:
+            head, number = unit // count, unit % count
+            if len(tiles) == 1:
+                ForwardPart(self, f, tiles[0], head, number * size).write()
+            else:
+                with f.when(number < count - 1):
+                    ForwardPart(self, f, tiles[0], head, number * size).write()
+                with f.when(number.eq(count - 1)):
+                    ForwardPart(self, f, tiles[1], head, number * size).write()
 
-    def emit(self, f: Function) -> None: ...
 
-
-class AttentionBackward(Kernel):
-    """Gradients of AttentionForward: from q, k, v, o, lse and g = ∂/∂o the gradients dq, dk, dv (same axes).
-
-    With few heads the keys are worked on in `groups` independent parts whose shares of dq are added in a fixed order;
-    they need the shared memory `workspace` (bytes, 0 for one group), whose address is argument word `workspace_word`.
-    """
-
-    def __init__(
-        self,
-        batch: tuple[int, ...],
-        sizes: tuple[int, int, int, int],
-        q: Access,
-        k: Access,
-        v: Access,
-        o: Access,
-        lse: Access,
-        g: Access,
-        dq: Access,
-        dk: Access,
-        dv: Access,
-        scale: float,
-        causal: bool,
-        mask: Access | None,
-        scratch_word: int,
-        workspace_word: int,
-    ) -> None: ...
-
-    def key(self) -> str: ...
-
-    def emit(self, f: Function) -> None: ...
+def each_unit(f: Function, count: int, in_turn: bool) -> Any:
+    """A loop over this thread's share of units: neighbours, or every nt-th one where their costs grow."""

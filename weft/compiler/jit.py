@@ -15,13 +15,13 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..errors import OptionError, WeftError
 from ..runtime import cache
+from . import codegen
 
 __all__ = ["CodeError", "Handle", "Target", "build", "emit_object", "symbol"]
 
@@ -86,7 +86,7 @@ _NAMED = {
 
 
 def _detect() -> Target:
-    llvm = _llvm()
+    llvm = codegen.binding()
     triple, has = llvm.get_process_triple(), llvm.get_host_cpu_features()
     cpu, features = llvm.get_host_cpu_name(), has.flatten()
     if not triple.startswith(("x86_64", "amd64")):
@@ -102,32 +102,10 @@ _lock = threading.RLock()
 
 
 @functools.cache
-def _llvm() -> ModuleType:
-    """llvmlite's binding, ready to generate code; imported late because that takes longer than small programs."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm
-
-
-@functools.cache
-def _version() -> str:
+def _toolchain() -> str:
     import llvmlite
 
-    return f"llvmlite {llvmlite.__version__} LLVM {_llvm().llvm_version_info}"
-
-
-def _machine(target: Target) -> Any:
-    llvm = _llvm()
-    if not target.triple.startswith(("x86", "amd64")) or target.triple != llvm.get_process_triple():
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-    found = llvm.Target.from_triple(target.triple)
-    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=1, jit=True)
-
-
-_compiling_machine = functools.cache(_machine)
+    return f"llvmlite {llvmlite.__version__} LLVM {codegen.binding().llvm_version_info}"
 
 
 def emit_object(ir: str, target: Target) -> bytes:
@@ -141,22 +119,11 @@ def emit_assembly(ir: str, target: Target) -> str:
 
 
 def _emit(ir: str, target: Target, assembly: bool) -> Any:
-    llvm = _llvm()
     with _lock:
-        machine, context = (
-            _compiling_machine(target),
-            llvm.create_context(),
-        )  # a context keeps what was ever parsed in it
         try:
-            module = llvm.parse_assembly(ir, context)
-            module.verify()
+            return codegen.emit(ir, target.triple, target.cpu, target.features, assembly)
         except RuntimeError as error:
             raise CodeError(f"{str(error).strip()}{_excerpt(ir, str(error))}") from None
-        outside = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
-        if outside:
-            raise CodeError(f"kernels take everything they call as arguments; this one asks the linker for {outside}")
-        module.triple, module.data_layout = target.triple, str(machine.target_data)
-        return machine.emit_assembly(module) if assembly else machine.emit_object(module)
 
 
 def _excerpt(ir: str, message: str) -> str:
@@ -208,7 +175,7 @@ def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None
         found = {key: handle for key in kernels if (handle := _alive.get((target.identity, key)))}
         wanted = [key for key in kernels if key not in found]
         if wanted:
-            entries = {key: cache.entry(key, target.identity, _version()) for key in wanted}
+            entries = {key: cache.entry(key, target.identity, _toolchain()) for key in wanted}
             objects = cache.load_many(entries)
             compiled = {key: emit_object(kernels[key](), target) for key in wanted if key not in objects}
             cache.store_many({entries[key]: code for key, code in compiled.items()})
@@ -219,7 +186,7 @@ def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None
 
 def _load(objects: Mapping[str, bytes], target: Target) -> dict[str, Handle]:
     """Put object code of several kernels in executable memory."""
-    llvm = _llvm()
+    llvm = codegen.binding()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), _machine(target))
     for code in objects.values():
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))

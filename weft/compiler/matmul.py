@@ -21,7 +21,7 @@ from .kernel import Kernel
 from .llvm import BITS, Function, Val
 from .matmul_pack import load_transposed
 
-OPT = dict(pack_b=None, pack_a=None, block=None, inline=200, unroll=1, depth=4096)
+OPT = dict(pack_b=None, pack_a=None, block=None, inline=200, unroll=1, depth=4096, pfc=1, pa=1, pa1=1, pn=1, loca=3, locb=2, locp=3)
 
 
 @dataclass(frozen=True)
@@ -130,17 +130,6 @@ class _Writer:
         a = f.offset(f.arg(0), self.place(batch, p.a), p.kind)
         b = f.offset(f.arg(1), self.place(batch, p.b), p.kind)
         left, right = lo // tall, (hi + (tall - 1)) // tall
-        if self.t.pack_a:
-            self.apanel = f.offset(self.scratch, self.t.depth * self.width, p.kind)
-            a0 = f.offset(a, first * (self.t.rows * p.a[-2]), p.kind)
-            G = OPT.get('group', 4)
-            R = self.t.rows
-            assert tall is not None
-            with f.loop(0, tall, G) as tl, f.loop(0, p.k) as kl:
-                vs = [f.load(a0, (tl.i + g) * (R * p.a[-2]) + kl.i * p.a[-1], p.kind, R) for g in range(G)]
-                for g in range(G):
-                    f.store(vs[g], self.apanel, (tl.i + g) * (R * p.k) + kl.i * R)
-
         def panel(number: Any, columns: int) -> None:
             top = f.intrinsic("smax", lo - number * tall, 0)
             bottom = f.intrinsic("smin", hi - number * tall, tall)
@@ -174,29 +163,20 @@ class _Writer:
         f, p, t = self.f, self.p, self.t
         b = f.offset(b, column * p.b[-1], p.kind)
         step = p.b[-2]
-        self.src = b
+        src = b
         if t.pack_b:
             self.pack_b(b, columns)
             b, step = self.scratch, self.width
 
         def tile(number: Any, rows: int) -> None:
-            if self.t.pack_a:
-                place, ks, rs = f.offset(self.apanel, number * (t.rows * p.k), p.kind), t.rows, 1
             row = (number + first) * t.rows
-            if not self.t.pack_a:
-                place, ks, rs = f.offset(a, row * p.a[-2], p.kind), p.a[-1], p.a[-2]
-            if OPT.get('pfc'):
-                f.declarations['declare void @llvm.prefetch.p0(ptr, i32, i32, i32)'] = None
-                seen = set()
-                for x in [x for x, _ in p.body.stores] + list(p.body.loads):
-                    if x.arg in seen or not x.strides[-2]: continue
-                    seen.add(x.arg)
-                    for r in range(rows):
-                        for q in range(-(-columns // t.lanes)):
-                            ad = f.offset(f.arg(x.arg), x.place(f, (*batch, row + r, column + q * t.lanes)), x.kind)
-                            f.do(f"call void @llvm.prefetch.p0({ad.typed}, i32 {OPT.get('rw',1)}, i32 3, i32 1)")
-            self.number = number
-            sums = self.sums(place, b, step, rows, columns, ks, rs)
+            place, ks, rs = f.offset(a, row * p.a[-2], p.kind), p.a[-1], p.a[-2]
+            if OPT['pfc']:
+                self.prefetch_ends(batch, row, column, rows, columns)
+            ahead = []
+            if OPT['pa']: ahead += self.ahead_a(place)
+            if OPT['pn']: ahead += self.ahead_b(src, f.index(number))
+            sums = self.sums(place, b, step, rows, columns, ks, rs, ahead)
             self.finish(batch, row, column, rows, columns, sums)
 
         full = f.const("i64", self.full_tiles) - first
@@ -207,10 +187,51 @@ class _Writer:
             with f.when(bottom > full):
                 tile(full, self.rest_rows)
 
+    def fetch(self, place, hint):
+        f = self.f
+        f.declarations['declare void @llvm.prefetch.p0(ptr, i32, i32, i32)'] = None
+        f.do(f"call void @llvm.prefetch.p0({place.typed}, i32 0, i32 {hint}, i32 1)")
+
+    def prefetch_ends(self, batch, row, column, rows, columns):
+        f, p, t = self.f, self.p, self.t
+        seen = set()
+        for x in [x for x, _ in p.body.stores] + list(p.body.loads):
+            if x in seen or not x.strides[-2] or x.strides[-1] != 1: continue
+            seen.add(x)
+            for r in range(rows):
+                for q in range(0, columns, 512 // BITS[x.kind]):
+                    self.fetch(f.offset(f.arg(x.arg), x.place(f, (*batch, row + r, column + q)), x.kind), 3)
+
+    def ahead_a(self, a):
+        f, p, t = self.f, self.p, self.t
+        size = BITS[p.kind] // 8
+        if p.a[-1] != 1:
+            if p.a[-2] != 1: return []
+            if OPT['pa'] == 2: return [(f.offset(a, 64 * p.a[-1], p.kind), p.a[-1] * size, OPT['loca'])]
+            return [(f.offset(a, 64 // size, p.kind), p.a[-1] * size, OPT['loca'])]
+        if p.a[-2] == p.k and OPT['pa1']:
+            return [(f.offset(a, t.rows * p.k, p.kind), t.rows * size, OPT['loca'])]
+        return []
+
+    def ahead_b(self, b, number):
+        f, p, t = self.f, self.p, self.t
+        size = BITS[p.kind] // 8
+        lines = max(1, self.width * size // 64)
+        if p.b[-1] == 1:
+            if t.block >= lines:
+                base = f.select(number < lines, number * (64 // size) + self.width, 0)
+                return [(f.offset(b, base, p.kind), p.b[-2] * size, OPT['locb'])]
+            return [(f.offset(b, self.width + i * (64 // size), p.kind), p.b[-2] * size, OPT['locb']) for i in range(lines)]
+        if p.b[-1] == p.k:
+            each = max(1, self.width * size // t.block)
+            start = f.offset(f.offset(b, self.width * p.k, p.kind), number * (p.k * each), 'i8')
+            return [(f.offset(start, 64 * i, 'i8'), each, OPT['locp']) for i in range(-(-each // 64))]
+        return []
+
     def tail(self, columns: int) -> Val | None:
         return self.f.tail_mask(self.t.lanes, columns % self.t.lanes) if columns % self.t.lanes else None
 
-    def sums(self, a: Val, b: Val, step: int, rows: int, columns: int, ks, rs) -> list[list[Val]]:
+    def sums(self, a: Val, b: Val, step: int, rows: int, columns: int, ks, rs, ahead) -> list[list[Val]]:
         f, p, lanes = self.f, self.p, self.t.lanes
         vectors = -(-columns // lanes)
         zero = f.const(p.kind, 0.0, lanes)
@@ -223,24 +244,8 @@ class _Writer:
                 for q in range(vectors)
             ]
             following = []
-            if OPT.get('pf') and not self.t.pack_a:
-                f.declarations['declare void @llvm.prefetch.p0(ptr, i32, i32, i32)'] = None
-                f.do(f"call void @llvm.prefetch.p0({f.offset(a, k * ks + OPT['pf'] * ks, p.kind).typed}, i32 0, i32 {OPT.get('loc', 3)}, i32 1)")
-            if OPT.get('pn') and step == p.b[-2] and not self.t.pack_b:
-                f.declarations['declare void @llvm.prefetch.p0(ptr, i32, i32, i32)'] = None
-                f.do(f"call void @llvm.prefetch.p0({f.offset(b, (k * step + self.width) + (self.number & 1) * lanes, p.kind).typed}, i32 0, i32 {OPT.get('locn', 2)}, i32 1)")
-            elif OPT.get('pn') and p.b[-1] == p.k:
-                f.declarations['declare void @llvm.prefetch.p0(ptr, i32, i32, i32)'] = None
-                T = self.tiles
-                sp = 64*self.t.vectors/T
-                if sp<8: sp=8
-                sp=int(sp)
-                ad = f.offset(self.src, (f.index(self.number) * p.k + k)*sp + self.width*p.k*4, 'i8')
-                f.do(f"call void @llvm.prefetch.p0({ad.typed}, i32 0, i32 {OPT.get('locn', 2)}, i32 1)")
-            if OPT.get('pfb') and not self.t.pack_b:
-                for q in range(2):
-                    f.declarations['declare void @llvm.prefetch.p0(ptr, i32, i32, i32)'] = None
-                    f.do(f"call void @llvm.prefetch.p0({f.offset(b, k * step + OPT['pfb'] * step+16*q, p.kind).typed}, i32 0, i32 {OPT.get('loc', 3)}, i32 1)")
+            for base, each, hint in ahead:
+                self.fetch(f.offset(base, k * each, 'i8'), hint)
             for r in range(rows):
                 left = f.splat(f.load(a, k * ks + r * rs, p.kind), lanes)
                 following += [self.fma(left, right[q], carry[r * vectors + q]) for q in range(vectors)]

@@ -22,6 +22,8 @@ WORD = 2**64 - 1
 class Rehearsal(Generator):
     """A generator that counts the words it is asked for and gives zeros."""
 
+    words = 0
+
     def reserve(self, count: int) -> tuple[tuple[int, int], int]:
         self.words = -(-count // BLOCK) * BLOCK
         return (0, 0), 0

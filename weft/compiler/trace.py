@@ -90,40 +90,34 @@ class Tracer:
         memory = self.owners.get(id(owner))
         if memory is None:
             root, holder = array, x
-            if array.size < owner.size and array.dtype == owner.dtype:  # a window: other windows may overlap it
-                root = owner
+            if array.dtype == owner.dtype and (array.size < owner.size or not array.flags.c_contiguous):
+                root = owner if owner.flags.c_contiguous else owner.ravel("K")  # one line under all windows
                 with self.paused():
-                    holder = wrap(owner)
-            memory = self.owners[id(owner)] = self.source(Captured(holder), root, holder)
+                    holder = wrap(root)
+            memory = self.owners[id(owner)] = self.source(Captured(holder), root)
+            state = State(holder, memory.value)
+            self.graph.states.append(state)
+            self.sources.append((memory, state))
         self.captured.append((x, array))
         stand = self.stands[id(array)] = stand_in(array, memory, None)
         return stand
 
-    def source(self, op: Any, root: np.ndarray, tensor: Tensor | None) -> Memory:
+    def source(self, op: Any, root: np.ndarray) -> Memory:
         """Memory that holds something before the function starts."""
-        value = self.graph.source(op, root.shape, root.dtype)
-        memory, state = Memory(root, value), State(tensor, value)
-        memory.tracer = self
-        self.graph.states.append(state)
-        self.sources.append((memory, state))
-        return memory
+        return Memory(self, root, self.graph.source(op, root.shape, root.dtype))
 
     def argument(self, x: Tensor, position: int) -> Tensor:
         """What the function gets in the place of an argument."""
         proxy = new(x.__class__)
         array = x.array
         proxy.__dict__.update({k: v for k, v in x.__dict__.items() if k in ("_needs_grad", "_grad")})
-        memory = self.source(Argument(position), array, None)
-        proxy.array = stand_in(array, memory, None)
+        proxy.array = stand_in(array, self.source(Argument(position), array), None)
         return proxy
 
     def constant(self, array: np.ndarray) -> Value:
         """The value of an array made during the trace; one number repeated stays one number."""
-        if array.size > 1:
-            first = array[(0,) * array.ndim]
-            if (array == first).all() and (first != 0 or not np.signbit(array.real).any()):
-                step, params = tracing.repeating(array.shape)
-                return self.add(step, [self.graph.constant(np.array(first))], params, (array.shape, array.dtype))[0]
+        if array.size > 1 and _is_uniform(array):
+            return self._fitted(self.graph.constant(array.flat[0].reshape(())), array.shape, array.dtype)
         return self.graph.constant(array.copy())
 
     def scalar(self, number: Any, kind: np.dtype) -> Value:
@@ -136,9 +130,7 @@ class Tracer:
         """A tensor with memory of its own (laid out as `array`) that holds `value`."""
         out = new(Tensor)
         array = np.empty(value.shape, value.dtype) if array is None else array
-        memory = Memory(array, value)
-        memory.tracer = self
-        out.array = stand_in(array, memory, value)
+        out.array = stand_in(array, Memory(self, array, value), value)
         if mode.inference:
             out._inference = True
         return out
@@ -258,12 +250,7 @@ class Tracer:
             return primitive.record(out, operands, params)
 
     def write(self, target: Tensor, value: Tensor, name: str) -> Tensor:
-        """Copy `value` into the memory of `target`, or give it another window on that memory."""
-        if self.stand(value).memory is self.stand(target).memory and value.shape != target.shape:
-            target.array = self.stand(value)
-            target.node, target._needs_grad = value.node, value._needs_grad or target._needs_grad
-            target._bump()
-            return target
+        """Copy `value` into the memory of `target`."""
         with self.opened():
             target._check_writable(name)
         if value.dtype is not target.dtype and can_cast(value.dtype, target.dtype):
@@ -321,13 +308,45 @@ class Tracer:
         return self.fresh(self.add(op, [place, *map(self.value, tensors)], {}, kind)[0])
 
     # -------------------------------------------------------------- numbers that Python gives at each call
-    def number(self, fetch: Callable[[], float], label: str) -> Tensor:
-        """A number read anew at every call, which counts as a Python number in type promotion."""
-        key = (id(fetch), label)
+    def number(self, fetch: Callable[[], float], label: str) -> Any:
+        """A number read anew at every call; 0 is told apart, because formulas leave out what is multiplied by it."""
+        if fetch() == 0:
+            self.journal.guards.append((fetch, 0))
+            return 0.0
+        self.journal.guards.append((lambda: fetch() == 0, False))
         out = self.fresh(self.graph.source(Fetched(fetch, label), (), np.float64))
         out.__dict__["_fetch"] = fetch
-        self.numbers[key] = out
         return out
+
+    def optimizing(self, optimizer: Any, parameter: Tensor, group: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """The options of a group with numbers that Python gives at each call, and the state of a parameter."""
+        state = optimizer.state.get(parameter)
+        if not state:
+            with self.paused():
+                state = optimizer._start(parameter, group)
+            if state:
+                optimizer.state[parameter] = state
+                self.journal.undo.append(lambda: optimizer.state.pop(parameter, None))
+        self.journal.note_table(state)
+        if id(group) not in self.numbers:
+            self.numbers[id(group)] = self._options(group)
+        return self.numbers[id(group)], state
+
+    def _options(self, group: dict[str, Any]) -> dict[str, Any]:
+        """A group whose floats are read anew at every call; the rest must stay as it is."""
+        found, fixed = dict(group), []
+        for key, content in group.items():
+            if isinstance(content, float):
+                found[key] = self.number(lambda key=key: group[key], key)
+            elif isinstance(content, tuple) and all(isinstance(c, float) for c in content):
+                found[key] = tuple(
+                    self.number(lambda key=key, k=k: group[key][k], f"{key}[{k}]") for k in range(len(content))
+                )
+            elif key != "params" and not isinstance(content, Tensor):
+                fixed.append(key)
+        read = lambda: [group[key] for key in fixed]
+        self.journal.guards.append((read, read()))
+        return found
 
     def _note_number(self, out: Tensor, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> None:
         """A number computed from numbers is one, too; its present value is known if theirs are."""
@@ -352,9 +371,7 @@ class Tracer:
         array = held.get("array")
         if name == "array":
             if value.__class__ is not Stand and id(value) not in self.stands:
-                memory = Memory(value, None)
-                memory.tracer = self
-                self.stands[id(value)] = stand_in(value, memory, None)
+                self.stands[id(value)] = stand_in(value, Memory(self, value, None), None)
             if array is None:
                 return
         if array is not None and array.__class__ is not Stand:
@@ -370,7 +387,13 @@ class Tracer:
         self.journal.note_tables(module)
 
     def note_generator(self, generator: Any, name: str, value: Any) -> None:
-        self.streams.note(generator)
+        if name in ("_key", "_offset"):
+            self.streams.note(generator)
+
+    def note_read(self, x: Tensor, name: str) -> None:
+        """An attribute of a tensor that Python decides by."""
+        if x.__dict__["array"].__class__ is not Stand:
+            self.journal.note(x.__dict__, name)
 
 
 def _same_window(root: np.ndarray, view: np.ndarray) -> bool:
@@ -389,3 +412,9 @@ def _check_types(root: np.ndarray, view: np.ndarray) -> None:
             f"compile: at {user_line()} memory of type {root.dtype} is read or written through a view of type "
             f"{view.dtype} after a write; .clone() the view first"
         )
+
+
+def _is_uniform(array: np.ndarray) -> bool:
+    """Whether all elements have the same bits."""
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(-1, array.itemsize)
+    return bool((raw[-1] == raw[0]).all() and (raw == raw[0]).all())

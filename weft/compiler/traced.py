@@ -8,6 +8,7 @@ assigned to a tensor that was there before is noted, so that it can be undone.
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ import numpy as np
 from ..autograd.modes import mode
 from ..errors import TraceError
 from ..nn.module import Module
+from ..random import Generator
 from ..tensor import Size, Tensor, dtype, new
 from .graph import Value
 
@@ -51,8 +53,8 @@ def no_values(what: str = "its values were asked for") -> NoValues:
 class Memory:
     """What lies under a tensor and all its views: the value it holds now, as the array `root` sees it."""
 
-    def __init__(self, root: np.ndarray, value: Value | None) -> None:
-        self.root, self.value, self.version = root, value, 0
+    def __init__(self, tracer: Any, root: np.ndarray, value: Value | None) -> None:
+        self.tracer, self.root, self.value, self.version = tracer, root, value, 0
 
 
 class Stand(np.ndarray):
@@ -148,19 +150,21 @@ def _opened(method: Callable) -> Callable:
     return looking
 
 
-def _shut(method: Callable, what: str) -> Callable:
-    """A method that needs values."""
+def _shut(method: Callable, what: str, convert: Callable) -> Callable:
+    """A method that needs values: it has them only for numbers that Python gives."""
 
     def asking(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if mode.tracer is None:
             return method(self, *args, **kwargs)
-        return mode.tracer.concrete(self, what)
+        return convert(mode.tracer.concrete(self, what), *args, **kwargs)
 
     return asking
 
 
-def _truth(self: Tensor, before: Callable) -> bool:
-    return before(self) if mode.tracer is None else bool(mode.tracer.concrete(self, "bool(tensor)"))
+def _grad(self: Tensor) -> Tensor | None:
+    if mode.tracer is not None:
+        mode.tracer.note_read(self, "_grad")
+    return self._grad
 
 
 def _noted(before: Callable, note: str) -> Callable:
@@ -206,7 +210,8 @@ class _Overlay:
         with self.lock:
             self.traces += 1
             if self.traces == 1:
-                for cls, layer in ((Tensor, self._tensor_layer()), (Module, self._module_layer())):
+                layers = {Tensor: self._tensor_layer(), Module: self._module_layer(), Generator: self._generator_layer()}
+                for cls, layer in layers.items():
                     for name, value in layer.items():
                         self.before.append((cls, name, cls.__dict__.get(name, self)))
                         setattr(cls, name, value)
@@ -233,17 +238,20 @@ class _Overlay:
             "itemsize": _geometry(lambda a: a.itemsize, own["itemsize"]),
             "nbytes": _geometry(lambda a: a.nbytes, own["nbytes"]),
             "data": property(_data, own["data"].fset),
+            "grad": property(_grad, own["grad"].fset, own["grad"].fdel),
             "__setattr__": _noted(object.__setattr__, "note_attribute"),
             "_bump": _counted(own["_bump"]),
         }
         for name in ("stride", "storage_offset", "is_contiguous", "data_ptr", "untyped_storage", "storage"):
             layer[name] = _opened(own[name])
         layer["_window"] = _opened(own["_window"])
-        for name in ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__format__"):
-            layer[name] = _shut(own[name], f"{name.strip('_')}(tensor)" if "__" in name else f".{name}()")
-        for name in ("numpy", "tolist", "__array__", "__dlpack__", "__buffer__"):
-            layer[name] = _shut(own[name], f".{name.strip('_')}()")
-        layer["__str__"] = _shut(object.__str__, "printing it")
+        for name, convert in {"bool": bool, "int": int, "float": float, "complex": complex, "format": format}.items():
+            layer[f"__{name}__"] = _shut(own[f"__{name}__"], f"{name}(tensor)", convert)
+        for name in ("item", "numpy", "tolist"):
+            layer[name] = _shut(own[name], f".{name}()", lambda value: value)
+        layer["__index__"] = _shut(own["__index__"], "its use as an index or size", operator.index)
+        layer["__array__"] = _shut(own["__array__"], "conversion to a NumPy array", np.asarray)
+        layer["__str__"] = _shut(object.__str__, "printing", str)
         return layer
 
     def _module_layer(self) -> dict[str, Any]:
@@ -252,6 +260,9 @@ class _Overlay:
             "__setattr__": _noted(own["__setattr__"], "note_module_attribute"),
             "__call__": _called(own["__call__"]),
         }
+
+    def _generator_layer(self) -> dict[str, Any]:
+        return {"__setattr__": _noted(object.__setattr__, "note_generator")}
 
 
 OVERLAY = _Overlay()

@@ -68,6 +68,15 @@ class Primitive:
         """`reference`, unless the kind adds something around it (float32 accumulation…)."""
         return self.reference(*arrays, **params)
 
+    # ------------------------------------------------------------------------------------ tracing
+    def composed(self, *inputs: Any, **params: Any) -> Any:
+        """The same in other operations, for a compiler that fuses better than it would be told; None: as it is."""
+        return None
+
+    def shapes(self, *inputs: Any, **params: Any) -> Any:
+        """(shape, NumPy type) of the result (a tuple of them for several) from those of the inputs; None: no rule."""
+        return None
+
     # ---------------------------------------------------------------------------------- recording
     def plan(self, needs: tuple[bool, ...]) -> tuple[str | None, tuple[str | None, ...], bool]:
         """What to keep of the output and of each input when just `needs` need gradients.

@@ -33,6 +33,11 @@ class Matmul(Contraction):
         rank = max(x.ndim - b for x, b in zip(inputs, batched, strict=True))
         return MATMUL(*(_raise_rank(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)))
 
+    def native(self, node):
+        from ..compiler.anchors import product
+
+        return product(node, *node.inputs)
+
 
 MATMUL = Matmul()
 

@@ -412,8 +412,12 @@ class ConjPhysical(Elementwise):
 
 def conj(x: Any) -> Any:
     """The complex conjugate; real tensors and numbers are returned as they are."""
-    if x.__class__ is Tensor and x.array.dtype.kind != "c":  # the usual case, on the way back of every product
-        return x
+    if x.__class__ is Tensor:  # the usual case, on the way back of every product
+        try:
+            if x.array.dtype.kind != "c":
+                return x
+        except AttributeError:  # a transform keeps its values to itself
+            pass
     if is_number(x):
         return x.conjugate() if isinstance(x, complex) else x
     if isinstance(x, np.ndarray):

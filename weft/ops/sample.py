@@ -83,6 +83,8 @@ def draw(name: str, sampler: str, generator: Any, *parameters: Any, **options: A
     takeover = getattr(mode, "sampling", None)
     if takeover is not None:
         return takeover(name, sampler, source, parameters, options)
+    if mode.tracer is not None:
+        return mode.tracer.draw(name, sampler, source, parameters, options)
     arrays = [p.array if isinstance(p, Tensor) else p for p in parameters]
     options = {k: v.array if isinstance(v, Tensor) else v for k, v in options.items()}
     try:

@@ -301,12 +301,12 @@ def change_geometry(function: str) -> Callable:
                 f"{name}: a leaf tensor that requires grad is being used in an in-place operation; use "
                 f"`{function}`, or wrap the change in `with weft.no_grad():`"
             )
-        if self._interpreter is not None:
+        if self._interpreter is not None and self._interpreter.level:
             return self._interpreter.write(self, getattr(self, function)(*args, **kwargs), name)
         before = new(Tensor)
-        before.array, before.node, before._needs_grad = self.array, self.node, self._needs_grad
+        before.array, before.node, before._needs_grad = self._window(), self.node, self._needs_grad
         after = getattr(before, function)(*args, **kwargs)
-        self.array, self.node, self._needs_grad = after.array, after.node, after._needs_grad or self._needs_grad
+        self.array, self.node, self._needs_grad = after._window(), after.node, after._needs_grad or self._needs_grad
         self._bump()
         return self
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import enable_grad, no_grad
+from ..autograd.modes import enable_grad, mode, no_grad
 from ..autograd.tape import Handle
 from ..tensor import Tensor
 
@@ -118,7 +118,9 @@ class Optimizer:
         if gradient.is_sparse and self._refuses_sparse:
             raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
         state = self.state.get(parameter)
-        if not state:
+        if mode.tracer is not None:
+            group, state = mode.tracer.optimizing(self, parameter, group)
+        elif not state:
             state = self._start(parameter, group)
             if state:
                 self.state[parameter] = state

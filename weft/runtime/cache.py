@@ -1,18 +1,207 @@
-"""Object code on disk."""
+"""Object code on disk, so that a program that ran before need not wait for its kernels again.
+
+One file an entry: a magic word, a checksum, the code. Files appear whole (written aside, then renamed), so processes
+need no locks; what is damaged counts as absent and is written again. `WEFT_CACHE_DIR` says where the files lie
+(otherwise `weft/kernels` in the user's cache directory), `WEFT_CACHE_SIZE` how many MiB they may take (512; 0 for no
+cache). The entries that were not used for the longest time go first.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import functools
 import hashlib
-from collections.abc import Mapping
+import os
+import pathlib
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+
+__all__ = ["CacheInfo", "clear", "entry", "info", "load_many", "store_many"]
+
+_MAGIC = b"weft-object-1\n"
+_SUFFIX = ".object"
+_DIGEST = 16
+_LEDGER = "written"  # one byte for every page written since the last sweep
+_PAGE = 4096
+_DAY = 86_400.0
 
 
-def entry(key: str, target: str, version: str) -> str:
-    return hashlib.blake2b(f"{key}\0{target}\0{version}".encode(), digest_size=20).hexdigest()
+@dataclasses.dataclass(frozen=True)
+class CacheInfo:
+    """Where the cache lies, what it holds, and what this process asked of it."""
+
+    directory: str | None
+    entries: int
+    bytes: int
+    limit: int
+    hits: int
+    misses: int
+    writable: bool
+
+
+@dataclasses.dataclass
+class _Here:
+    """What this process knows about the cache."""
+
+    hits: int = 0
+    misses: int = 0
+    refused: set[str] = dataclasses.field(default_factory=set)  # directories that did not take a file
+
+
+_here = _Here()
+
+
+def directory() -> pathlib.Path | None:
+    """Where entries lie; None without a cache."""
+    if limit() == 0:
+        return None
+    if given := os.environ.get("WEFT_CACHE_DIR"):
+        return pathlib.Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/.cache")
+    return None if base.startswith("~") else pathlib.Path(base, "weft", "kernels")
+
+
+def limit() -> int:
+    """The number of bytes that the entries may take together."""
+    try:
+        return int(float(os.environ.get("WEFT_CACHE_SIZE", "512")) * 2**20)
+    except ValueError:
+        return 512 << 20
+
+
+@functools.cache
+def _source_version() -> str:
+    """Changes when the code of the compiler or of an operation does: sizes and times stand for the text."""
+    package = pathlib.Path(__file__).parent.parent
+    seen = hashlib.blake2b(str(package).encode(), digest_size=16)
+    for part in ("compiler", "ops", "runtime"):
+        with os.scandir(package / part) as files:
+            found = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.name.endswith(".py")]
+        seen.update(repr(sorted(found)).encode())
+    return seen.hexdigest()
+
+
+def entry(key: str, target: str, toolchain: str) -> str:
+    """The name of the entry for a kernel, a target and a version of LLVM, for the present source of Weft."""
+    text = "\0".join((key, target, toolchain, _source_version()))
+    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
 
 def load_many(entries: Mapping[str, str]) -> dict[str, bytes]:
-    return {}
+    """Object code by key, for those keys whose entry is there and whole."""
+    place = directory()
+    if place is None:
+        return {}
+    found = {key: code for key, name in entries.items() if (code := _load(os.path.join(place, name + _SUFFIX)))}
+    _here.hits += len(found)
+    _here.misses += len(entries) - len(found)
+    return found
+
+
+def _load(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+            used = os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+    head = len(_MAGIC) + _DIGEST
+    code = content[head:]
+    if content[:head] != _MAGIC + _checksum(code):
+        return None
+    if time.time() - used > _DAY:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+    return code
+
+
+def _checksum(code: bytes) -> bytes:
+    return hashlib.blake2b(code, digest_size=_DIGEST).digest()
 
 
 def store_many(objects: Mapping[str, bytes]) -> None:
-    pass
+    """Keep object code under the names of its entries; a directory that takes no files costs one warning."""
+    place = directory()
+    if place is None or not objects or str(place) in _here.refused:
+        return
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, code in objects.items():
+            _write(place, name + _SUFFIX, _MAGIC + _checksum(code) + code)
+        _bound(place, sum(map(len, objects.values())))
+    except OSError as error:
+        _here.refused.add(str(place))
+        warnings.warn(
+            f"weft: kernels are not kept in {str(place)!r} ({error.strerror or error}) and will be compiled again by "
+            f"the next process; set WEFT_CACHE_DIR to a directory that can be written, or WEFT_CACHE_SIZE=0",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _write(place: pathlib.Path, name: str, content: bytes) -> None:
+    handle, aside = tempfile.mkstemp(prefix="aside-", dir=place)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+        os.replace(aside, place / name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+
+
+def _bound(place: pathlib.Path, written: int) -> None:
+    """Note what was written; when that is a sixteenth of the limit, remove the oldest entries."""
+    with open(place / _LEDGER, "ab") as ledger:
+        ledger.write(b"." * (1 + written // _PAGE))
+        noted = ledger.tell()
+    if noted * _PAGE > limit() // 16:
+        _sweep(place, limit() - limit() // 16)
+
+
+def _sweep(place: pathlib.Path, room: int) -> None:
+    """Remove the entries least recently used until the rest fits in `room` bytes, and files that nobody finished."""
+    with contextlib.suppress(OSError):
+        os.truncate(place / _LEDGER, 0)
+    now, total = time.time(), 0
+    for used, size, path in sorted(_files(place), reverse=True):
+        total += size
+        if total > room or (not path.endswith(_SUFFIX) and now - used > _DAY):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _files(place: pathlib.Path) -> Iterator[tuple[float, int, str]]:
+    """Time of last use, size and path of the entries and of files that are being written."""
+    try:
+        with os.scandir(place) as files:
+            for file in files:
+                if file.name.endswith(_SUFFIX) or file.name.startswith("aside-"):
+                    with contextlib.suppress(OSError):
+                        status = file.stat()
+                        yield status.st_mtime, status.st_size, file.path
+    except OSError:
+        return
+
+
+def info() -> CacheInfo:
+    """What the cache holds, and how often this process found what it looked for."""
+    place = directory()
+    sizes = [size for _, size, path in _files(place) if path.endswith(_SUFFIX)] if place else []
+    writable = place is not None and str(place) not in _here.refused
+    return CacheInfo(str(place) if place else None, len(sizes), sum(sizes), limit(), _here.hits, _here.misses, writable)
+
+
+def clear() -> int:
+    """Remove every entry and give their number; kernels in use are not touched."""
+    place = directory()
+    removed = 0
+    for _, _, path in _files(place) if place else ():
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            removed += path.endswith(_SUFFIX)
+    return removed

@@ -1,0 +1,198 @@
+"""`weft.compile`: a function that is traced once for each signature and then runs as a plan."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd.batched import live_levels
+from ..autograd.modes import mode
+from ..dtype import get_default_dtype
+from ..errors import TraceError
+from ..tensor import Tensor, wrap
+from ..utils.pytree import tree_flatten, tree_unflatten
+from . import build_plan
+from .graph import Graph
+from .host import HostPlan
+from .program import ARGUMENT, OUTPUT, Program, rebound, trace
+
+PLANS = 32  # kept for one function
+
+
+class Compiled:
+    """A compiled function or module. Attributes of the original are found here, too."""
+
+    def __init__(self, function: Callable, fallback: str, threads: int | None, without: Collection[str], build: Any) -> None:
+        if fallback not in ("error", "eager"):
+            raise ValueError(f"compile: fallback must be 'error' or 'eager', got {fallback!r}")
+        functools.update_wrapper(self, function, updated=())
+        self.function, self.fallback, self.threads, self.without = function, fallback, threads, without
+        self.build = build
+        self.plans: dict[Any, list[Bound]] = {}
+        self.eager: set[Any] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "function":
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if mode.tracer is not None or live_levels():
+            return self.function(*args, **kwargs)
+        key, leaves, tensors, spec = signature(args, kwargs)
+        for bound in self.plans.get(key, ()):
+            if bound.holds(tensors):
+                return bound.run(tensors)
+        if key in self.eager:
+            return self.function(*args, **kwargs)
+        try:
+            bound = self._bind(key, leaves, spec)
+        except TraceError as error:
+            if self.fallback == "error":
+                raise
+            warnings.warn(f"{error}; this function runs uncompiled", stacklevel=2)
+            self.eager.add(key)
+            return self.function(*args, **kwargs)
+        return bound.run(tensors)
+
+    def _bind(self, key: Any, leaves: Sequence[Any], spec: Any) -> Bound:
+        program = trace(self.function, leaves, spec)
+        program.kept = [x for x in leaves if not isinstance(x, Tensor)]
+        bound = Bound(program, self.build(program.graph, self.threads, self.without))
+        self.plans.setdefault(key, []).insert(0, bound)
+        self._forget_oldest()
+        return bound
+
+    def _forget_oldest(self) -> None:
+        if sum(map(len, self.plans.values())) <= PLANS:
+            return
+        oldest = next(iter(self.plans))
+        self.plans[oldest].pop()
+        if not self.plans[oldest]:
+            del self.plans[oldest]
+        warnings.warn(
+            f"compile: more than {PLANS} plans for {getattr(self.function, '__name__', self.function)}; the oldest is "
+            "dropped. Python numbers and sizes that change from call to call each make a plan: pass numbers as "
+            "tensors, pad sizes",
+            stacklevel=4,
+        )
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph of a call with these arguments; nothing is run."""
+        _, leaves, _, spec = signature(args, kwargs)
+        return trace(self.function, leaves, spec).graph
+
+
+class Bound:
+    """A program with its plan, ready to run."""
+
+    def __init__(self, program: Program, plan: Any) -> None:
+        self.program, self.plan = program, plan
+        self.counters = []
+        for state in program.graph.states:
+            if state.final is not None and state.tensor is not None:
+                if state.tensor._counter is None:
+                    state.tensor._counter = [0]
+                self.counters.append(state.tensor._counter)
+
+    def holds(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether the surroundings are as they were traced; tensors that were replaced by like ones are followed."""
+        program = self.program
+        for module, training in program.modules:
+            if module.training is not training:
+                return False
+        for fetch, value in program.guards:
+            if fetch() != value:
+                return False
+        moved = []
+        for place, expected in program.entries:
+            found = place.find(tensors).get(place.key)
+            if found is not expected:
+                if found is None or expected is None or not _alike(found.array, expected.array):
+                    return False
+                moved.append((expected, found))
+        for old, found in moved:
+            rebound(program, old, found)
+        program.entries = [
+            (place, place.find(tensors).get(place.key)) for place, _ in program.entries
+        ] if moved else program.entries
+        for x, array in program.captured:
+            if x.array is not array:
+                if not _alike(x.array, array):
+                    return False
+                moved.append((x, x))
+                rebound(program, x, x)
+        if moved:
+            self.plan.rebind()
+        return True
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        program = self.program
+        for stream in program.streams:
+            stream.advance()
+        outputs = self.plan.run([x.array for x in tensors])
+        for counter in self.counters:
+            counter[0] += 1
+        for position, number in program.written:
+            np.copyto(tensors[position].array, outputs[number])
+            tensors[position]._bump()
+        made = [wrap(a) for a in outputs]
+
+        def content(result: tuple[str, Any]) -> Any:
+            kind, what = result
+            return made[what] if kind is OUTPUT else tensors[what] if kind is ARGUMENT else what
+
+        for place, result in program.stores:
+            place.find(tensors)[place.key] = content(result)
+        return tree_unflatten([content(r) for r in program.results], program.spec)
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and a.strides == b.strides
+
+
+def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any], list[Tensor], Any]:
+    """What a plan depends on, the leaves of the arguments, the tensors among them, and their containers."""
+    leaves, spec = tree_flatten((args, kwargs))
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    return (mode.grad, mode.inference, get_default_dtype(), spec, *map(_kind, leaves)), leaves, tensors, spec
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        a = x.array
+        return a.shape, a.dtype, a.strides, x._needs_grad, x._grad is None, x.__class__
+    if isinstance(x, np.ndarray):
+        raise TraceError("compile: NumPy arrays among the arguments are not followed; pass weft.from_numpy(array)")
+    try:
+        hash(x)
+    except TypeError:
+        return id(x)
+    return x.__class__, x
+
+
+def compile(
+    fn: Callable | None = None,
+    *,
+    fallback: str = "error",
+    threads: int | None = None,
+    without: Collection[str] = (),
+    backend: str = "native",
+) -> Callable:
+    """`fn` (a function, method or module) compiled: as a call, or as a decorator.
+
+    The first call with a signature (sizes, types and layouts of tensors, Python values, modes) traces the function;
+    later calls run the plan. Tensors from outside (parameters, buffers, optimiser state) are read and written in
+    place. `fallback='eager'` runs what cannot be traced uncompiled, after one warning. `without` names passes to leave
+    out; `backend='host'` runs the graph with NumPy, node by node.
+    """
+    if fn is None:
+        return lambda fn: compile(fn, fallback=fallback, threads=threads, without=without, backend=backend)
+    return Compiled(fn, fallback, threads, without, {"native": build_plan, "host": HostPlan}[backend])

@@ -1,0 +1,110 @@
+"""What the functions of `mathlib` are made of: formats of numbers, polynomials, powers of two, exact sums and products."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Format:
+    """A floating-point type: the integer type of its width, the bits of its fraction, the bias of its exponent."""
+
+    whole: str
+    fraction: int
+    bias: int
+
+    @property
+    def shifter(self) -> float:
+        """1.5 · 2^fraction: a small number added to it is rounded to an integer, which the lowest bits then hold."""
+        return 1.5 * 2.0**self.fraction
+
+    @property
+    def one_bits(self) -> int:
+        return self.bias << self.fraction
+
+    @property
+    def tiny(self) -> float:
+        """The smallest normal number."""
+        return 2.0 ** (1 - self.bias)
+
+
+FORMATS = {"f32": Format("i32", 23, 127), "f64": Format("i64", 52, 1023)}
+
+
+def float_bits(kind: str, value: float) -> int:
+    """The bits of a number as an integer."""
+    pair = ("f", "I") if kind == "f32" else ("d", "Q")
+    return struct.unpack(pair[1], struct.pack(pair[0], value))[0]
+
+
+def literal_value(x: Any) -> float | int | None:
+    """The number that a constant value holds in every lane; None for values known only when running."""
+    found = re.fullmatch(r"(?:splat \(\w+ )?(0x[0-9A-F]+|-?\d+)\)?", x.ir)
+    if found is None:
+        return None
+    text = found[1]
+    return struct.unpack("d", struct.pack("Q", int(text, 16)))[0] if text.startswith("0x") else int(text)
+
+
+class Tools:
+    """Building blocks; the builder `Function` supplies the instructions."""
+
+    def polynomial(self, x: Any, coefficients: Sequence[float]) -> Any:
+        """Σ cₖ xᵏ by Horner's rule."""
+        y = self.const(x.kind, coefficients[-1], x.lanes)
+        for c in coefficients[-2::-1]:
+            y = y * x + c
+        return y
+
+    def least(self, x: Any, bound: float) -> Any:
+        """min(x, bound); NaN stays."""
+        return self.select(x > bound, bound, x)
+
+    def clamp(self, x: Any, low: float, high: float) -> Any:
+        """x moved into [low, high]; NaN stays."""
+        return self.select(x < low, low, self.least(x, high))
+
+    # ------------------------------------------------------------------------------ powers of two
+    def _bits(self, kind: str, value: float) -> int:
+        return float_bits(kind, value)
+
+    def _whole(self, shifted: Any) -> Any:
+        """The integer in a float to which the shifter was added."""
+        form = FORMATS[shifted.kind]
+        return self.bitcast(shifted, form.whole) - float_bits(shifted.kind, form.shifter)
+
+    def _two_to(self, n: Any) -> Any:
+        """2ⁿ as a float of the width of n, which must be the exponent of a normal number."""
+        kind = "f32" if n.kind == "i32" else "f64"
+        form = FORMATS[kind]
+        return self.bitcast((n << form.fraction) + form.one_bits, kind)
+
+    def ldexp(self, x: Any, n: Any) -> Any:
+        """x · 2ⁿ with one rounding, also where the result is denormal or infinite; |n| ≤ 2 · bias."""
+        if self.target.vector_bytes == 64:  # one instruction
+            small = self.cast(n, "i32")
+            name = f"llvm.ldexp.{self.suffix(x.kind, x.lanes)}.{self.suffix('i32', x.lanes)}"
+            return self.call(name, x.kind, x.lanes, x, small)
+        half = n >> 1
+        return x * self._two_to(half) * self._two_to(n - half)
+
+    # --------------------------------------------------------------------------- exact operations
+    def exactly(self, name: str, a: Any, b: Any) -> Any:
+        """One rounding, never contracted with another operation."""
+        return self.emit(f"{name} {a.type} {a.ir}, {b.ir}", a.kind, a.lanes)
+
+    def two_sum(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """(s, e) with s = a + b rounded and s + e = a + b."""
+        s = self.exactly("fadd", a, b)
+        other = self.exactly("fsub", s, a)
+        first = self.exactly("fsub", a, self.exactly("fsub", s, other))
+        return s, self.exactly("fadd", first, self.exactly("fsub", b, other))
+
+    def two_product(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """(p, e) with p = a · b rounded and p + e = a · b."""
+        p = self.exactly("fmul", a, b)
+        return p, self.fma(a, b, -p)
