@@ -12,13 +12,14 @@ from typing import Any
 from ..runtime.threads import get_num_threads
 from .graph import Graph
 
-__all__ = ["OPTIONAL", "PIPELINE", "build_plan"]
+__all__ = ["OPTIONAL", "PIPELINE", "build_plan", "compile"]
 
 PIPELINE = (
     "expand",  # operations that are made of others, written out
     "constants",  # what depends on constants alone, computed now
     "neutral",  # what changes nothing, left out
     "share",  # equal expressions computed once
+    "views",  # copies where a view cannot be taken of dense memory
     "results",  # outputs and states, each with memory of its own
     "fuse",  # nodes gathered into kernels
     "place",  # final values written straight into their states
@@ -30,7 +31,15 @@ PIPELINE = (
 OPTIONAL = frozenset({"constants", "neutral", "share", "fuse", "place", "schedule", "buffers"})
 
 
-def build_plan(graph: Graph, threads: int | None = None, without: Collection[str] = (), log: list[Any] | None = None) -> Any:
+def __getattr__(name: str) -> Any:
+    if name == "compile":
+        from .compiled import compile
+
+        return compile
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def build_plan(graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
     from . import simplify, verify
     from .anchors import find_anchors
@@ -42,7 +51,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     from .schedule import arrange, in_place
 
     threads = threads or get_num_threads()
-    on = {name for name in PIPELINE if name not in without}
+    on = {name for name in PIPELINE if name not in (without or ())}
 
     def note(name: str, result: Any) -> None:
         if log is not None:
@@ -60,6 +69,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     graph_pass("constants", simplify.fold_constants)
     graph_pass("neutral", simplify.remove_neutral)
     graph_pass("share", simplify.share_equal)
+    graph_pass("views", simplify.order_views)
     graph_pass("results", simplify.separate_results)
     geometry = Geometry()
     fuser = Fuser(graph, geometry, find_anchors(graph.nodes), "fuse" in on)

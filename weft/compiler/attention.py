@@ -86,8 +86,17 @@ class Attention(Kernel):
             lanes //= 2
         return [*whole, Tile(lanes, -(-rest // lanes), rest)] if rest else whole
 
-    def each_tile(self, f: Function, head: Val, lo: Any, hi: Any, work: Callable[[Tile, Val], None]) -> None:
-        """work(tile, first query) for the tiles lo … hi - 1 of a head."""
+    def on_tiles(self, f: Function, head: Val, number: Val, part: Callable[..., Any]) -> None:
+        """Write the work of tile `number` of a head: that of a whole tile or that of the last."""
+        tiles = self.tiles(f)
+        first, last = number * tiles[0].queries, -(-self.queries // tiles[0].queries) - 1
+        if len(tiles) == 1:
+            part(self, f, tiles[0], head, first).write()
+            return
+        with f.when(number < last):
+            part(self, f, tiles[0], head, first).write()
+        with f.when(number >= last):
+            part(self, f, tiles[1], head, first).write()
 
 
 class Part:
@@ -254,19 +263,97 @@ class AttentionForward(Attention):
         self.scratch = (self.width + self.value_width + KEYS) * ROW
 
     def emit(self, f: Function) -> None:
-        tiles = self.tiles(f)
-        size = tiles[0].queries
-        count = -(-self.queries // size)
-        with each_unit(f, self.heads * count, self.causal and self.heads < 16) as unit:
-            head, number = unit // count, unit % count
-            if len(tiles) == 1:
-                ForwardPart(self, f, tiles[0], head, number * size).write()
-            else:
-                with f.when(number < count - 1):
-                    ForwardPart(self, f, tiles[0], head, number * size).write()
-                with f.when(number.eq(count - 1)):
-                    ForwardPart(self, f, tiles[1], head, number * size).write()
+        count = -(-self.queries // self.tiles(f)[0].queries)
+        units = self.heads * count
+        in_turn = self.causal and self.heads < 16  # later tiles cost more: deal them out one by one
+        lo, hi = (f.tid, f.index(units)) if in_turn else f.split(units)
+        with f.loop(lo, hi, f.nt if in_turn else 1) as unit:
+            self.on_tiles(f, unit.i // count, unit.i % count, ForwardPart)
 
 
-def each_unit(f: Function, count: int, in_turn: bool) -> Any:
-    """A loop over this thread's share of units: neighbours, or every nt-th one where their costs grow."""
+class ForwardPart(Part):
+    """Online softmax: running maxima and sums of each query, the output rescaled when a maximum grows."""
+
+    def write(self) -> None:
+        f, kernel = self.f, self.kernel
+        self.packed, self.out, self.scores = self.scratch(kernel.width, kernel.value_width, KEYS)
+        self.pack("q", self.packed, kernel.width, kernel.scale)
+        maxima, totals = self.constants(-inf), self.constants(0.0)
+        end: Any = kernel.keys
+        if kernel.causal:
+            end = f.intrinsic("smin", self.first + self.queries, kernel.keys)
+        if kernel.keys <= self.keys:
+            maxima, totals = self.block(f.index(0), end, maxima, totals, first=True)
+        else:
+            with f.loop(0, kernel.value_width, runs=True) as loop:
+                self.store_row(self.constants(0.0), self.row(self.out, loop.i))
+            with f.loop(0, end, self.keys, carry=[*maxima, *totals], runs=True) as loop:
+                stop = f.intrinsic("smin", loop.i + self.keys, end)
+                state = self.block(loop.i, stop, loop.carry[: self.vectors], loop.carry[self.vectors :], first=False)
+                loop.next([*state[0], *state[1]])
+            maxima, totals = loop.results[: self.vectors], loop.results[self.vectors :]
+        empty = [t.eq(0.0) for t in totals]
+        self.unpack(self.out, "o", kernel.value_width, [f.select(e, 0.0, 1.0 / t) for e, t in zip(empty, totals, strict=True)])
+        if kernel.operands["lse"] is not None:
+            at, (stride,) = self.at("lse"), self.strides("lse")
+            for v, (m, t, e) in enumerate(zip(maxima, totals, empty, strict=True)):
+                value = f.select(e, -inf, m + f.log(t))
+                f.store(value, at, (self.first + v * self.lanes) * stride, self.mask_of(self.tile.valid(v)), stride)
+
+    def block(
+        self, start: Val, stop: Any, maxima: Sequence[Val], totals: Sequence[Val], first: bool
+    ) -> tuple[list[Val], list[Val]]:
+        """The keys of one block: scores, maxima, weights, and their products with the values."""
+        f, kernel = self.f, self.kernel
+        count = f.index(stop) - start if not isinstance(stop, int) else f.index(stop)
+        self.write_scores(start, stop)
+        self.apply_mask(start, stop)
+        with f.loop(0, count, carry=maxima, runs=True) as loop:
+            row = self.load_row(self.row(self.scores, loop.i))
+            loop.next([f.select(s > m, s, m) for s, m in zip(row, loop.carry, strict=True)])
+        highest = loop.results
+        shift = [f.select(m.eq(-inf), 0.0, m) for m in highest]
+        with f.loop(0, count, carry=self.constants(0.0), runs=True) as loop:
+            at = self.row(self.scores, loop.i)
+            row = [f.exp(s - m) for s, m in zip(self.load_row(at), shift, strict=True)]
+            self.store_row(row, at)
+            loop.next([t + p for t, p in zip(loop.carry, row, strict=True)])
+        decay = [] if first else [f.exp(m - s) for m, s in zip(maxima, shift, strict=True)]
+        self.add_values(start, count, decay)
+        sums = loop.results if first else [t * d + s for t, d, s in zip(totals, decay, loop.results, strict=True)]
+        return highest, list(sums)
+
+    def write_scores(self, start: Val, stop: Any) -> None:
+        f, kernel, at, (row, column) = self.f, self.kernel, self.at("k"), self.strides("k")
+
+        def work(key: Val, rows: int) -> None:
+            left = Side(f.offset(at, key * row, self.kind), column, row)
+            sums = self.multiply(left, Side(self.packed, self.queries), 0, kernel.width, self.constants(0.0, rows))
+            self.store_row(sums, self.row(self.scores, key - start))
+
+        self.in_rows(start, stop, kernel.keys, work)
+
+    def apply_mask(self, start: Val, stop: Any) -> None:
+        """Hidden scores become -∞; without a mask only keys after the first query can be hidden."""
+        f, kernel = self.f, self.kernel
+        if kernel.operands["mask"] is None and not kernel.causal:
+            return
+        lo = start
+        if kernel.operands["mask"] is None:
+            lo = f.intrinsic("smax", start, self.first + 1)
+        with f.loop(lo, stop) as loop:
+            at = self.row(self.scores, loop.i - start)
+            self.store_row(self.masked(self.load_row(at), loop.i, -inf), at)
+
+    def add_values(self, start: Val, count: Val, decay: Sequence[Val]) -> None:
+        """out[c] = out[c] · decay + Σ over the keys of value[key, c] · weight[key]; no decay: the first block."""
+        f, kernel, at, (row, column) = self.f, self.kernel, self.at("v"), self.strides("v")
+
+        def work(c: Val, rows: int) -> None:
+            out, sums = self.row(self.out, c), self.constants(0.0, rows)
+            if decay:
+                sums = [x * d for r in range(rows) for x, d in zip(self.load_row(out, r), decay, strict=True)]
+            left = Side(f.offset(at, start * row + c * column, self.kind), row, column)
+            self.store_row(self.multiply(left, Side(self.scores, self.queries), 0, count, sums), out)
+
+        self.in_rows(0, kernel.value_width, kernel.value_width, work)

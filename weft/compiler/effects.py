@@ -16,15 +16,20 @@ class Journal:
 
     def __init__(self) -> None:
         self.places: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}  # attributes of tensors
+        self.read: set[tuple[int, str]] = set()  # those whose first content was looked at
         self.tables: dict[int, tuple[dict[Any, Any], dict[Any, Any]]] = {}  # whole dictionaries and their copies
         self.counts: dict[int, tuple[list[int], int]] = {}
         self.modules: dict[Any, None] = {}
         self.guards: list[tuple[Callable[[], Any], Any]] = []  # the trace holds while these give the same
         self.undo: list[Callable[[], None]] = []  # run if the trace fails
 
-    def note(self, held: dict[str, Any], key: str) -> None:
-        """held[key] is about to change, or was read and must be looked at again at every call."""
-        self.places.setdefault((id(held), key), (held, key, held.get(key, MISSING)))
+    def note(self, held: dict[str, Any], key: str, read: bool = False) -> None:
+        """held[key] is about to change, or to be looked at."""
+        place = id(held), key
+        if place not in self.places:
+            self.places[place] = held, key, held.get(key, MISSING)
+            if read:
+                self.read.add(place)
 
     def note_table(self, table: dict[Any, Any]) -> None:
         self.tables.setdefault(id(table), (table, dict(table)))

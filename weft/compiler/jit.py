@@ -11,7 +11,10 @@ import dataclasses
 import functools
 import hashlib
 import os
+import queue
 import re
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -20,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, WeftError
-from ..runtime import cache
+from ..runtime import cache, threads
 from . import codegen
 
 __all__ = ["CodeError", "Handle", "Target", "build", "emit_object", "symbol"]
@@ -143,6 +146,86 @@ def _excerpt(ir: str, message: str) -> str:
     return "\n" + "\n".join(f"{'→' if i == at else ' '} {i + 1:5d} | {lines[i]}" for i in around)
 
 
+# ---------------------------------------------------------------- many modules at once
+
+_WORTH_A_HELPER = 250_000  # characters of IR: about 150 ms of work, where starting a process takes 90
+_MOST_HELPERS = 7
+_PATIENCE = 120.0  # seconds
+
+
+class _Helper(threading.Thread):
+    """A process that compiles what it finds in the queue, and the thread that talks to it."""
+
+    def __init__(self, todo: queue.SimpleQueue[tuple[str, str] | None], done: dict[str, bytes], target: Target) -> None:
+        super().__init__(name="weft-compile", daemon=True)
+        self.todo, self.done, self.target = todo, done, target
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", codegen.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.start()
+
+    def run(self) -> None:
+        """Whatever goes wrong is left undone, and done by the one who asked."""
+        requests, answers = self.process.stdin, self.process.stdout
+        try:
+            codegen.send(requests, f"{self.target.triple}\n{self.target.cpu}\n{self.target.features}".encode())
+            while (item := self.todo.get()) is not None:
+                codegen.send(requests, item[1].encode())
+                answer = codegen.receive(answers)
+                if answer is None:
+                    return
+                if answer:
+                    self.done[item[0]] = answer
+        except (OSError, ValueError):
+            return
+
+    def end(self) -> None:
+        """Wait no longer."""
+        self.process.kill()
+        self.process.wait()
+        self.join()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def _compile(texts: Mapping[str, Callable[[], str]], target: Target) -> dict[str, bytes]:
+    """Object code of several kernels; other processes help when there is much to do."""
+    todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
+    modules: dict[str, str] = {}
+    done: dict[str, bytes] = {}
+    helpers: list[_Helper] = []
+    most, size = min(threads.get_num_threads() - 1, _MOST_HELPERS) if _can_start_python() else 0, 0
+    try:
+        for key, text in texts.items():
+            modules[key] = text()
+            todo.put((key, modules[key]))
+            size += len(modules[key])
+            if len(helpers) < most and size > _WORTH_A_HELPER * (len(helpers) + 1):
+                try:
+                    helpers.append(_Helper(todo, done, target))
+                except OSError:
+                    most = 0
+        for _ in range(len(helpers) + 1):
+            todo.put(None)
+        while (item := todo.get()) is not None:
+            done[item[0]] = emit_object(item[1], target)
+        for helper in helpers:
+            helper.join(_PATIENCE)
+    finally:
+        for helper in helpers:
+            helper.end()
+    return {key: done.get(key) or emit_object(ir, target) for key, ir in modules.items()}
+
+
+def _can_start_python() -> bool:
+    """Whether the running program is Python itself, and not one that has it inside."""
+    return os.path.basename(sys.executable or "").startswith("python") and not getattr(sys, "frozen", False)
+
+
 # ---------------------------------------------------------------- object code to addresses
 
 
@@ -177,7 +260,7 @@ def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None
         if wanted:
             entries = {key: cache.entry(key, target.identity, _toolchain()) for key in wanted}
             objects = cache.load_many(entries)
-            compiled = {key: emit_object(kernels[key](), target) for key in wanted if key not in objects}
+            compiled = _compile({key: kernels[key] for key in wanted if key not in objects}, target)
             cache.store_many({entries[key]: code for key, code in compiled.items()})
             found |= _load(objects | compiled, target)
             _alive.update({(target.identity, key): found[key] for key in wanted})
@@ -187,7 +270,8 @@ def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None
 def _load(objects: Mapping[str, bytes], target: Target) -> dict[str, Handle]:
     """Put object code of several kernels in executable memory."""
     llvm = codegen.binding()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), _machine(target))
+    machine = codegen.new_machine(target.triple, target.cpu, target.features)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), machine)
     for code in objects.values():
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()

@@ -18,6 +18,10 @@ class Format:
     bias: int
 
     @property
+    def width(self) -> int:
+        return int(self.whole[1:])
+
+    @property
     def shifter(self) -> float:
         """1.5 · 2^fraction: a small number added to it is rounded to an integer, which the lowest bits then hold."""
         return 1.5 * 2.0**self.fraction

@@ -44,16 +44,16 @@ class Trigonometry(Tools):
         """sin(q π/2 + r)."""
         sine, cosine = self._sine_and_cosine(r)
         y = self.select((q & 1).ne(0), cosine, sine)
-        sign = (q & 2) << (FORMATS[r.kind].fraction + 8 if r.kind == "f32" else 62)
+        sign = (q & 2) << (FORMATS[r.kind].width - 2)
         return self.bitcast(self.bitcast(y, q.kind) ^ sign, r.kind)
 
     def sin(self, x: Any) -> Any:
         """sin x; see the class for its range."""
         q, r = self._quadrant(self.abs(x))
         y = self._wave(q, r)
-        whole = FORMATS[x.kind].whole
-        sign = self.bitcast(x, whole) & (-1 << (31 if whole == "i32" else 63))
-        return self.bitcast(self.bitcast(y, whole) ^ sign, x.kind)
+        form = FORMATS[x.kind]
+        sign = self.bitcast(x, form.whole) & (1 << form.width - 1)
+        return self.bitcast(self.bitcast(y, form.whole) ^ sign, x.kind)
 
     def cos(self, x: Any) -> Any:
         """cos x; see the class for its range."""

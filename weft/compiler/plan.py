@@ -183,7 +183,9 @@ class Plan:
             else:
                 self._call_host(segment)
         for state in self.closing:
-            np.copyto(state.tensor.array, self.array_of(state.final))
+            op = state.value.node.op
+            target = arguments[op.position] if isinstance(op, Argument) else state.tensor.array
+            np.copyto(target, self.array_of(state.final))
         return results
 
     def _call_host(self, step: HostCall) -> None:

@@ -114,9 +114,11 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         if key != "_grad" and (key in _ENGINE or not _is_traced(now)):
             continue
         place = Place(table, key)
-        entries.append((place, before if isinstance(before, Tensor) else None))
-        if now is not before:
-            stores.append((place, resolved(None if now is MISSING else now)))
+        before, now = (None if x is MISSING else x for x in (before, now))
+        if key != "_grad" or (id(table), key) in tracer.journal.read:
+            entries.append((place, before))
+        if now is not before or (id(table), key) not in tracer.journal.read:
+            stores.append((place, resolved(now)))
     for position, (proxy, x) in enumerate(proxies):
         if proxy._needs_grad or proxy._grad is not None:
             place = Place(None, "_grad", position)

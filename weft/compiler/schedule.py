@@ -44,6 +44,7 @@ def in_place(graph: Graph, fuser: Fuser) -> tuple[dict[Value, View], list[tuple[
         old = state.value
         possible = (
             writer is not None
+            and isinstance(old.node.op, Captured)
             and final not in homes
             and old not in returned
             and final.dtype == old.dtype

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from .geometry import Geometry, contiguous_strides, is_view
 from .graph import Constant, Draw, Graph, Node, Source, Value
 from .host import compute_node
@@ -111,6 +112,23 @@ def remove_neutral(graph: Graph) -> None:
 
 def _is_number(value: Value) -> bool:
     return isinstance(value.node.op, Constant) and value.size == 1
+
+
+def order_views(graph: Graph) -> None:
+    """Copy what a view cannot be taken of as it lies in a plan, where every value that is no view is dense."""
+    geometry = Geometry()
+    for node in list(graph.nodes):
+        if not is_view(node.outputs[0]):
+            continue
+        try:
+            for v in node.outputs:
+                geometry(v)
+        except (ShapeError, ValueError):
+            (x,) = node.inputs
+            copy = Node(MOVE, (x,), line=node.line)
+            node.inputs = copy.make((x.shape, x.dtype))
+            graph.nodes.insert(graph.nodes.index(node), copy)
+    graph.renumber()
 
 
 def separate_results(graph: Graph) -> None:

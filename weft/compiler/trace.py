@@ -393,7 +393,7 @@ class Tracer:
     def note_read(self, x: Tensor, name: str) -> None:
         """An attribute of a tensor that Python decides by."""
         if x.__dict__["array"].__class__ is not Stand:
-            self.journal.note(x.__dict__, name)
+            self.journal.note(x.__dict__, name, read=True)
 
 
 def _same_window(root: np.ndarray, view: np.ndarray) -> bool:

@@ -164,7 +164,11 @@ def _shut(method: Callable, what: str, convert: Callable) -> Callable:
 def _grad(self: Tensor) -> Tensor | None:
     if mode.tracer is not None:
         mode.tracer.note_read(self, "_grad")
-    return self._grad
+    return self.__dict__.get("_grad")
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    self.__dict__["_grad"] = value
 
 
 def _noted(before: Callable, note: str) -> Callable:
@@ -238,7 +242,7 @@ class _Overlay:
             "itemsize": _geometry(lambda a: a.itemsize, own["itemsize"]),
             "nbytes": _geometry(lambda a: a.nbytes, own["nbytes"]),
             "data": property(_data, own["data"].fset),
-            "grad": property(_grad, own["grad"].fset, own["grad"].fdel),
+            "_grad": property(_grad, _set_grad),
             "__setattr__": _noted(object.__setattr__, "note_attribute"),
             "_bump": _counted(own["_bump"]),
         }

@@ -134,9 +134,7 @@ class Optimizer:
         """Forget the gradients, or (`set_to_none=False`) fill those that are dense with zeros."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if set_to_none or parameter.grad.is_sparse:
+                if set_to_none or parameter.grad is None or parameter.grad.is_sparse:
                     parameter.grad = None
                 else:
                     parameter.grad = parameter.grad.detach().zero_()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import os
 import pathlib
@@ -72,7 +71,6 @@ def limit() -> int:
         return 512 << 20
 
 
-@functools.cache
 def _source_version() -> str:
     """Changes when the code of the compiler or of an operation does: sizes and times stand for the text."""
     package = pathlib.Path(__file__).parent.parent
@@ -84,9 +82,12 @@ def _source_version() -> str:
     return seen.hexdigest()
 
 
+_LOADED = _source_version()
+
+
 def entry(key: str, target: str, toolchain: str) -> str:
-    """The name of the entry for a kernel, a target and a version of LLVM, for the present source of Weft."""
-    text = "\0".join((key, target, toolchain, _source_version()))
+    """The name of the entry for a kernel, a target and a version of LLVM, for the source of Weft that was loaded."""
+    text = "\0".join((key, target, toolchain, _LOADED))
     return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
 
@@ -123,9 +124,12 @@ def _checksum(code: bytes) -> bytes:
 
 
 def store_many(objects: Mapping[str, bytes]) -> None:
-    """Keep object code under the names of its entries; a directory that takes no files costs one warning."""
+    """Keep object code under the names of its entries; a directory that takes no files costs one warning.
+
+    Nothing is kept once the source on disk has changed: it can no longer be known which of the two made the code.
+    """
     place = directory()
-    if place is None or not objects or str(place) in _here.refused:
+    if place is None or not objects or str(place) in _here.refused or _source_version() != _LOADED:
         return
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -152,27 +152,26 @@ class Pool:
 
 
 _pools: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
-_default: Pool | None = None
+_recent: dict[int, Pool] = {}
+_MOST_RECENT = 4
 _pools_lock = threading.Lock()
 
 
 def get_pool(count: int | None = None) -> Pool:
     """The pool with so many threads; by default as many as `weft.set_num_threads` says.
 
-    The pool of the default number is kept; others end when nobody holds them.
+    The last few that were asked for are kept; others end when nobody holds them.
     """
-    global _default
     wanted = count or threads.get_num_threads()
-    pool = _default
-    if pool is not None and pool.threads == wanted:
-        return pool
+    return _recent.get(wanted) or _find_pool(wanted)
+
+
+def _find_pool(count: int) -> Pool:
     with _pools_lock:
-        pool = _pools.get(wanted)
-        if pool is None:
-            pool = _pools[wanted] = Pool(wanted)
-        if count is None:
-            _default = pool
-    return pool
+        pool = _recent[count] = _pools.setdefault(count, Pool(count))
+        while len(_recent) > _MOST_RECENT:
+            del _recent[next(iter(_recent))]
+        return pool
 
 
 def _after_fork() -> None:
