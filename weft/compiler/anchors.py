@@ -75,7 +75,7 @@ def product(node: Node, x: Value, y: Value) -> Anchor | None:
         return (*lead, *strides[-2:])
 
     def make(strides: Sequence[Strides], body: Body) -> Kernel:
-        return Product.planned(kind, batch, m, n, k, spread(x, strides[0]), spread(y, strides[1]), body)
+        return getattr(Product, "planned", Product)(kind, batch, m, n, k, spread(x, strides[0]), spread(y, strides[1]), body)
 
     return Anchor(node, (x, y), (*batch, m, n), make)
 

@@ -15,9 +15,8 @@ from typing import Any
 from .body import Access
 from .kernel import Kernel
 from .llvm import BITS, Function, Val
-from .matmul_pack import transpose
 
-KEYS = 64  # keys of a block, whose scores stay in the nearest cache
+KEYS = 128  # keys of a block, whose scores stay in the nearest cache
 ROW = 128  # bytes: the widest tile of queries, two vectors
 
 
@@ -99,14 +98,26 @@ class Attention(Kernel):
             part(self, f, tiles[1], head, first).write()
 
 
+def transpose(f: Function, rows: Sequence[Val]) -> list[Val]:
+    """The columns of a square of as many vectors as they have lanes: halves interleaved, once for each bit."""
+    lanes, half = len(rows), len(rows) // 2
+    low = [x for i in range(half) for x in (i, lanes + i)]
+    high = [x + half for x in low]
+    for _ in range(lanes.bit_length() - 1):
+        rows = [f.shuffle(rows[i], rows[i + half], order) for i in range(half) for order in (low, high)]
+    return list(rows)
+
+
 class Part:
     """Writes the code of one tile of queries of one head."""
 
     def __init__(self, kernel: Attention, f: Function, tile: Tile, head: Val, first: Val) -> None:
         self.kernel, self.f, self.tile, self.head, self.first = kernel, f, tile, head, first
         self.kind, self.lanes, self.vectors, self.queries = kernel.kind, tile.lanes, tile.vectors, tile.queries
-        self.rows = min(16 // tile.vectors, (f.target.registers - tile.vectors - 1) // tile.vectors)
+        most = kernel.tiles(f)[0].vectors  # the last tile is worked on in the same blocks of rows
+        self.rows = min(16 // most, (f.target.registers - most - 1) // most)
         self.keys = KEYS // self.rows * self.rows
+        self.wide = 8 * f.target.vector_bytes // BITS[self.kind]
         self.indices: list[Val] = []
         for size in reversed(kernel.batch):
             self.indices.insert(0, head % size)
@@ -150,42 +161,49 @@ class Part:
     def mask_of(self, count: int) -> Val | None:
         return self.f.tail_mask(self.lanes, count) if count < self.lanes else None
 
-    def squares(self, width: int, work: Callable[[Any, int], None]) -> None:
-        """work(column, columns) for squares of as many columns as there are lanes, the last maybe of fewer."""
-        full = width // self.lanes * self.lanes
-        if full:
-            with self.f.loop(0, full, self.lanes, runs=True) as loop:
-                work(loop.i, self.lanes)
-        if width % self.lanes:
-            work(self.f.index(full), width % self.lanes)
+    def squares(self, width: int, work: Callable[[Val, Val, int, int], None]) -> None:
+        """work(query, column, queries, columns) for squares of as many as there are lanes, the last maybe of fewer."""
+        f, full = self.f, width // self.lanes * self.lanes
+
+        def across(query: Val, queries: int) -> None:
+            if full:
+                with f.loop(0, full, self.lanes, runs=True) as loop:
+                    work(query, loop.i, queries, self.lanes)
+            if width % self.lanes:
+                work(query, f.index(full), queries, width % self.lanes)
+
+        whole, rest = divmod(self.tile.present, self.lanes)
+        if whole:
+            with f.loop(0, whole * self.lanes, self.lanes, runs=True) as loop:
+                across(loop.i, self.lanes)
+        if rest:
+            across(f.index(whole * self.lanes), rest)
 
     def pack(self, name: str, to: Val, width: int, factor: float = 1.0) -> None:
         """to[e][query] = factor · x[query, e]; queries past the end repeat the last."""
         f, (row, column), at = self.f, self.strides(name), self.at(name)
 
-        def square(e: Val, count: int) -> None:
-            for v in range(self.vectors):
-                numbers = [min(v * self.lanes + j, self.tile.present - 1) for j in range(self.lanes)]
-                start = f.offset(at, self.first * row + e * column, self.kind)
-                loaded = [f.load(start, n * row, self.kind, self.lanes, self.mask_of(count), column) for n in numbers]
-                base = f.offset(self.row(to, e), v * self.lanes, self.kind)
-                for i, x in enumerate(transpose(f, loaded)[:count]):
-                    f.store(x if factor == 1 else x * factor, base, i * self.queries)
+        def square(query: Val, e: Val, queries: int, columns: int) -> None:
+            start, mask = f.offset(at, (self.first + query) * row + e * column, self.kind), self.mask_of(columns)
+            numbers = [min(j, queries - 1) for j in range(self.lanes)]
+            loaded = [f.load(start, n * row, self.kind, self.lanes, mask, column) for n in numbers]
+            base = f.offset(self.row(to, e), query, self.kind)
+            for i, x in enumerate(transpose(f, loaded)[:columns]):
+                f.store(x if factor == 1 else x * factor, base, i * self.queries)
 
         self.squares(width, square)
 
-    def unpack(self, source: Val, name: str, width: int, factors: Sequence[Val] = ()) -> None:
-        """x[query, e] = source[e][query] · factor[query]."""
+    def unpack(self, source: Val, name: str, width: int) -> None:
+        """x[query, e] = source[e][query]."""
         f, (row, column), at = self.f, self.strides(name), self.at(name)
 
-        def square(e: Val, count: int) -> None:
-            for v in range(self.vectors):
-                base = f.offset(self.row(source, e), v * self.lanes, self.kind)
-                loaded = [f.load(base, min(i, count - 1) * self.queries, self.kind, self.lanes) for i in range(self.lanes)]
-                loaded = [x * factors[v] for x in loaded] if factors else loaded
-                start = f.offset(at, (self.first + v * self.lanes) * row + e * column, self.kind)
-                for j, x in enumerate(transpose(f, loaded)[: self.tile.valid(v)]):
-                    f.store(x, start, j * row, self.mask_of(count), column)
+        def square(query: Val, e: Val, queries: int, columns: int) -> None:
+            base = f.offset(self.row(source, e), query, self.kind)
+            numbers = [min(i, columns - 1) * self.queries for i in range(self.lanes)]
+            loaded = [f.load(base, n, self.kind, self.lanes) for n in numbers]
+            start = f.offset(at, (self.first + query) * row + e * column, self.kind)
+            for j, x in enumerate(transpose(f, loaded)[:queries]):
+                f.store(x, start, j * row, self.mask_of(columns), column)
 
         self.squares(width, square)
 
@@ -201,35 +219,69 @@ class Part:
                 work(f.index(full), count % self.rows)
 
     def multiply(
-        self, left: Side, right: Side, lo: Any, hi: Any, sums: Sequence[Val], masks: Sequence[Val | None] = ()
+        self,
+        left: Side,
+        right: Side,
+        count: Any,
+        sums: Sequence[Val],
+        masks: Sequence[Val | None] = (),
     ) -> list[Val]:
-        """sums[r][v] += Σₜ left[t, r] · right[t, v] for t in [lo, hi)."""
-        f, masks = self.f, masks or (None,) * self.vectors
-        with f.loop(lo, hi, carry=sums) as loop:
-            at = f.offset(right.pointer, loop.i * right.step, self.kind)
-            places = [v * self.lanes * right.row for v in range(len(masks))]
-            found = []
-            vectors = [
-                f.load(at, p, self.kind, self.lanes, m, right.row) for p, m in zip(places, masks, strict=True)
-            ]
+        """sums[r][v] += Σₜ left[t, r] · right[t, v] for t < count; `masks` of the vectors of a row if they have any."""
+        f, lanes, masks = self.f, sums[0].lanes, masks or (None,) * self.vectors
+        with f.loop(0, count, carry=sums, runs=True) as loop:
+            at, found = f.offset(right.pointer, loop.i * right.step, self.kind), []
+            vectors = [f.load(at, v * lanes * right.row, self.kind, lanes, m, right.row) for v, m in enumerate(masks)]
             at = f.offset(left.pointer, loop.i * left.step, self.kind)
             for r in range(len(sums) // len(masks)):
-                number = f.splat(f.load(at, r * left.row, self.kind), self.lanes)
+                number = f.splat(f.load(at, r * left.row, self.kind), lanes)
                 found += [number * x + loop.carry[r * len(masks) + v] for v, x in enumerate(vectors)]
             loop.next(found)
         return loop.results
 
-    # --------------------------------------------------------------------------------------------- masks
-    def masked(self, values: Sequence[Val], key: Val, hidden: float, added: bool = True) -> list[Val]:
-        """One row of scores with the mask; pairs that do not take part become `hidden`."""
+    # -------------------------------------------------------------------------------------------- scores
+    def last_key(self, limit: Any) -> Any:
+        """Where the keys end that the queries of this tile see, in whole blocks of rows, at most at `limit`."""
+        f = self.f
+        if not self.kernel.causal:
+            return limit
+        end = self.first + self.queries
+        if self.queries % self.rows:
+            end = (end + (self.rows - 1)) // self.rows * self.rows
+        return f.intrinsic("smin", end, limit)
+
+    def write_scores(self, start: Val, stop: Any) -> None:
+        """scores[key - start] = k[key] · packed queries."""
+        f, kernel, at, (row, column) = self.f, self.kernel, self.at("k"), self.strides("k")
+
+        def work(key: Val, rows: int) -> None:
+            left = Side(f.offset(at, key * row, self.kind), column, row)
+            sums = self.multiply(left, Side(self.packed, self.queries), kernel.width, self.constants(0.0, rows))
+            self.store_row(sums, self.row(self.scores, key - start))
+
+        self.in_rows(start, stop, kernel.keys, work)
+
+    def apply_mask(self, start: Val, stop: Any) -> None:
+        """To the scores of a block; without a mask tensor only keys after the first query can be hidden."""
+        f, kernel = self.f, self.kernel
+        if kernel.operands["mask"] is None and not kernel.causal:
+            return
+        lo = start
+        if kernel.operands["mask"] is None:
+            lo = f.intrinsic("smax", start, self.first + 1)
+        with f.loop(lo, stop) as loop:
+            at = self.row(self.scores, loop.i - start)
+            self.store_row(self.masked(self.load_row(at), loop.i), at)
+
+    def masked(self, values: Sequence[Val], key: Val) -> list[Val]:
+        """One row of scores with the mask: -∞ for pairs that do not take part."""
         f, mask, found = self.f, self.kernel.operands["mask"], []
         for v, value in enumerate(values):
-            first = self.first + v * self.lanes
-            if mask is not None and (added or mask.kind == "i1"):
-                given = mask.load(f, [*self.indices, first, key], len(self.indices), self.lanes, self.mask_of(self.tile.valid(v)))
-                value = f.select(given, value, hidden) if mask.kind == "i1" else value + given
+            first, present = self.first + v * self.lanes, self.mask_of(self.tile.valid(v))
+            if mask is not None:
+                given = mask.load(f, [*self.indices, first, key], len(self.indices), self.lanes, present)
+                value = f.select(given, value, -inf) if mask.kind == "i1" else value + given
             if self.kernel.causal:
-                value = f.select(f.iota("i32", self.lanes) < f.cast(key - first, "i32"), hidden, value)
+                value = f.select(f.iota("i32", self.lanes) < f.cast(key - first, "i32"), -inf, value)
             found.append(value)
         return found
 
@@ -279,9 +331,7 @@ class ForwardPart(Part):
         self.packed, self.out, self.scores = self.scratch(kernel.width, kernel.value_width, KEYS)
         self.pack("q", self.packed, kernel.width, kernel.scale)
         maxima, totals = self.constants(-inf), self.constants(0.0)
-        end: Any = kernel.keys
-        if kernel.causal:
-            end = f.intrinsic("smin", self.first + self.queries, kernel.keys)
+        end = self.last_key(kernel.keys)
         if kernel.keys <= self.keys:
             maxima, totals = self.block(f.index(0), end, maxima, totals, first=True)
         else:
@@ -293,7 +343,11 @@ class ForwardPart(Part):
                 loop.next([*state[0], *state[1]])
             maxima, totals = loop.results[: self.vectors], loop.results[self.vectors :]
         empty = [t.eq(0.0) for t in totals]
-        self.unpack(self.out, "o", kernel.value_width, [f.select(e, 0.0, 1.0 / t) for e, t in zip(empty, totals, strict=True)])
+        factors = [f.select(e, 0.0, 1.0 / t) for e, t in zip(empty, totals, strict=True)]
+        with f.loop(0, kernel.value_width, runs=True) as loop:
+            at = self.row(self.out, loop.i)
+            self.store_row([x * y for x, y in zip(self.load_row(at), factors, strict=True)], at)
+        self.unpack(self.out, "o", kernel.value_width)
         if kernel.operands["lse"] is not None:
             at, (stride,) = self.at("lse"), self.strides("lse")
             for v, (m, t, e) in enumerate(zip(maxima, totals, empty, strict=True)):
@@ -304,8 +358,8 @@ class ForwardPart(Part):
         self, start: Val, stop: Any, maxima: Sequence[Val], totals: Sequence[Val], first: bool
     ) -> tuple[list[Val], list[Val]]:
         """The keys of one block: scores, maxima, weights, and their products with the values."""
-        f, kernel = self.f, self.kernel
-        count = f.index(stop) - start if not isinstance(stop, int) else f.index(stop)
+        f = self.f
+        count = f.index(stop) - start
         self.write_scores(start, stop)
         self.apply_mask(start, stop)
         with f.loop(0, count, carry=maxima, runs=True) as loop:
@@ -323,28 +377,6 @@ class ForwardPart(Part):
         sums = loop.results if first else [t * d + s for t, d, s in zip(totals, decay, loop.results, strict=True)]
         return highest, list(sums)
 
-    def write_scores(self, start: Val, stop: Any) -> None:
-        f, kernel, at, (row, column) = self.f, self.kernel, self.at("k"), self.strides("k")
-
-        def work(key: Val, rows: int) -> None:
-            left = Side(f.offset(at, key * row, self.kind), column, row)
-            sums = self.multiply(left, Side(self.packed, self.queries), 0, kernel.width, self.constants(0.0, rows))
-            self.store_row(sums, self.row(self.scores, key - start))
-
-        self.in_rows(start, stop, kernel.keys, work)
-
-    def apply_mask(self, start: Val, stop: Any) -> None:
-        """Hidden scores become -∞; without a mask only keys after the first query can be hidden."""
-        f, kernel = self.f, self.kernel
-        if kernel.operands["mask"] is None and not kernel.causal:
-            return
-        lo = start
-        if kernel.operands["mask"] is None:
-            lo = f.intrinsic("smax", start, self.first + 1)
-        with f.loop(lo, stop) as loop:
-            at = self.row(self.scores, loop.i - start)
-            self.store_row(self.masked(self.load_row(at), loop.i, -inf), at)
-
     def add_values(self, start: Val, count: Val, decay: Sequence[Val]) -> None:
         """out[c] = out[c] · decay + Σ over the keys of value[key, c] · weight[key]; no decay: the first block."""
         f, kernel, at, (row, column) = self.f, self.kernel, self.at("v"), self.strides("v")
@@ -354,6 +386,6 @@ class ForwardPart(Part):
             if decay:
                 sums = [x * d for r in range(rows) for x, d in zip(self.load_row(out, r), decay, strict=True)]
             left = Side(f.offset(at, start * row + c * column, self.kind), row, column)
-            self.store_row(self.multiply(left, Side(self.scores, self.queries), 0, count, sums), out)
+            self.store_row(self.multiply(left, Side(self.scores, self.queries), count, sums), out)
 
         self.in_rows(0, kernel.value_width, kernel.value_width, work)

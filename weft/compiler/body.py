@@ -97,22 +97,45 @@ class Body:
 
         `known` gives values of loads that the kernel has in registers already. Returns all values by number.
         """
+        uniform = self.uniform(f)
         values: list[Val] = list(given)
         values += [f.const(kind, value) for kind, value in self.constants]
         for access in self.loads:
             number = len(values)
             if known and number in known:
                 values.append(known[number])
+            elif number in uniform:
+                values.append(uniform[number])
             else:
                 values.append(access.load(f, index, axis, lanes, mask))
         for step in self.steps:
-            values.append(run_step(f, step, values))
+            number = len(values)
+            values.append(uniform[number] if number in uniform else run_step(f, step, values))
         for access, number in self.stores:
             access.store(f, values[number], index, axis, lanes, mask)
         return values
 
+    def uniform(self, f: Function) -> dict[int, Val]:
+        """The loads and steps that are the same at every index, computed once at the start of the function."""
+        found = f.uniform.get(id(self))
+        if found is not None:
+            return found
+        found = f.uniform[id(self)] = {}
+        stored = {access.arg for access, _ in self.stores}
+        with f.at_start():
+            values: dict[int, Val] = {
+                len(self.given) + n: f.const(kind, value) for n, (kind, value) in enumerate(self.constants)
+            }
+            for number, access in enumerate(self.loads, len(self.given) + len(self.constants)):
+                if not any(access.strides) and access.arg not in stored:
+                    values[number] = found[number] = f.load(f.arg(access.arg), 0, access.kind)
+            for number, step in enumerate(self.steps, len(self.given) + len(self.constants) + len(self.loads)):
+                if all(i in values for i in step.operands):
+                    values[number] = found[number] = run_step(f, step, values)
+        return found
 
-def run_step(f: Function, step: Step, values: Sequence[Val]) -> Val:
+
+def run_step(f: Function, step: Step, values: Any) -> Val:
     """The value of one step from those before it."""
     operands = [values[i] if step.work is None else f.cast(values[i], step.work) for i in step.operands]
     return f.cast(step.op.lower(f, *operands, **dict(step.params)), step.kind)

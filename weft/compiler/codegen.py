@@ -1,9 +1,9 @@
 """LLVM IR text to object code: llvmlite and nothing else of Weft.
 
 Run as a program, this file compiles what another process sends it: llvmlite works under one lock, so only a second
-process makes a second core help. A message is its length (8 bytes, little-endian) and so many bytes. The first message
-is the target's triple, processor and features in three lines; every further one is a module, answered by its object code,
-or by an empty message for IR that is not accepted.
+process makes a second core help. A message is the word `weft`, a length (4 bytes, little-endian) and so many bytes. The
+first message is the target's triple, processor and features in three lines; every further one is a module, answered by
+its object code, or by an empty message for IR that is not accepted.
 """
 
 from __future__ import annotations
@@ -51,18 +51,23 @@ def emit(ir: str, triple: str, cpu: str, features: str, assembly: bool = False) 
     return machine.emit_assembly(module) if assembly else machine.emit_object(module)
 
 
+_START = b"weft"
+
+
 def send(stream: BinaryIO, message: bytes) -> None:
     """Write one message."""
-    stream.write(len(message).to_bytes(8, "little") + message)
+    stream.write(_START + len(message).to_bytes(4, "little") + message)
     stream.flush()
 
 
 def receive(stream: BinaryIO) -> bytes | None:
-    """Read one message; None at the end of the stream."""
+    """Read one message; None at the end of the stream, or if it holds something else."""
     head = stream.read(8)
-    size = int.from_bytes(head, "little")
+    if len(head) != 8 or not head.startswith(_START):
+        return None
+    size = int.from_bytes(head[4:], "little")
     message = stream.read(size)
-    return message if len(head) == 8 and len(message) == size else None
+    return message if len(message) == size else None
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from .body import Access, Body
-from .conv import ConvShape
+from .conv import BAND_BYTES, UNROLLED, ConvShape, DirectConv, Weights, divmod_
+from .conv_tiles import (
+    Band,
+    Kind,
+    Pair,
+    Panels,
+    Taps,
+    carried,
+    channel_wise,
+    each,
+    even_parts,
+    rank_one,
+    sweep,
+    transpose,
+)
 from .kernel import Kernel
+from .llvm import BITS, Function, Val
+
+UN = 4
+BLOCK_BYTES = 1 << 19  # of the pixels that one tile of the weight gradient runs over before the next one does
 
 
-class ConvInputGrad(Kernel):
+class ConvInputGrad(DirectConv):
     """x of y and w: x[n, o·stride + k·dilation − padding, i] = Σ w[c, i, k] · y[n, o, c]; also transposed convolution.
 
     `body` has index space (n, h, w, c) over x, lanes along c, given: the sum; elements that no window reaches get 0.
-    y: Access (n, h, w, o); weight: Access (o, i, kh, kw), any strides.
+    y: Access (n, h, w, o); weight: Access (o, i, kh, kw), dense in (i, kh, kw).
     """
 
     def __init__(
         self, shape: ConvShape, y: Access, weight: Access, body: Body, workspace_word: int, scratch_word: int
-    ) -> None: ...
+    ) -> None:
+        s, (so, si, _, _) = shape, weight.strides
+        wise, inner, outer = s.depthwise, s.outputs // s.groups, s.inputs // s.groups
+        groups, channels = (1, (1, s.inputs)) if wise else (s.groups, (inner, outer))
+        result, source = (so, si) if wise else (si, so)
+        weights = Weights(weight.arg, result, source, so * inner, flipped=True)
+        super().__init__(
+            s.batch, groups, channels, s.adjoint_taps, y, weights, body, (workspace_word, scratch_word), wise
+        )
 
 
 class ConvWeightGrad(Kernel):
@@ -25,8 +55,260 @@ class ConvWeightGrad(Kernel):
     `body` has index space (o, q), lanes along q, given: the sum. q counts (i, kh, kw) in C order, so that a tensor laid
     out as the user's weight (outputs, inputs / groups, *kernel) has strides (inputs / groups · kh · kw, 1).
     x: Access (n, h, w, c); y: Access (n, h, w, o).
+
+    A tile is some input channels of one tap times some vectors of output channels, summed over the pixels of a block of
+    images and added to the workspace (group, tap, input channel, output channel); threads share the tiles. With few
+    input channels the rows of a tile are channels of several taps, read from a copied band; threads share the images and
+    their sums are added up at the end.
     """
 
     def __init__(
         self, shape: ConvShape, x: Access, y: Access, body: Body, workspace_word: int, scratch_word: int
-    ) -> None: ...
+    ) -> None:
+        self.shape, self.x, self.y, self.body, self.kind = shape, x, y, body, x.kind
+        self.workspace_word, self.scratch_word = workspace_word, scratch_word
+        wise, s = shape.depthwise, shape
+        self.groups = 1 if wise else s.groups
+        self.inner, self.outer = (1, s.outputs) if wise else (s.inputs // s.groups, s.outputs // s.groups)
+        self.taps = s.kernel[0] * s.kernel[1]
+        item = BITS[self.kind] // 8
+        block = 64 // item
+        self.width = -(-self.outer // block) * block
+        sums = self.groups * self.taps * self.inner * self.width * item
+        self.band = Band.fitting(x, s.forward_taps, s.inputs, s.batch, BAND_BYTES) if s.few else None
+        self.workspace = 0 if self.band else sums
+        self.scratch = sums + -(-self.band.size * item // 64) * 64 if self.band else 0
+        self.flops = 2 * s.multiplications
+        pixels = s.inputs * s.image[0] * s.image[1] + s.outputs * s.counts[0] * s.counts[1]
+        self.nbytes = item * s.batch * pixels + sums
+
+    def key(self) -> str:
+        return f"ConvWeightGrad{self.shape}{self.x}{self.y}{self.workspace_word},{self.scratch_word}|{self.body.key()}"
+
+    def emit(self, f: Function) -> None:
+        writer = _Writer(self, f)
+        if self.band:
+            writer.few(self.band)
+        else:
+            writer.tiles()
+        f.barrier()
+        writer.deliver()
+
+
+class _Writer:
+    """Writes a ConvWeightGrad for one target."""
+
+    def __init__(self, kernel: ConvWeightGrad, f: Function) -> None:
+        self.k, self.f, self.kind, self.shape = kernel, f, kernel.kind, kernel.shape
+        self.lanes = 8 * f.target.vector_bytes // BITS[self.kind]
+        self.wise = self.shape.depthwise
+        self.panels = Panels.of(kernel.outer, self.lanes, 1 if self.wise else 8, f.target.registers)
+        self.limit = 1 if self.wise else self.panels.rows(f.target.registers)
+        if kernel.band:
+            self.sums = f.offset(f.arg(kernel.scratch_word), f.tid * (kernel.scratch * 8 // BITS[self.kind]), self.kind)
+        else:
+            self.sums = f.arg(kernel.workspace_word)
+
+    # ------------------------------------------------------------------------------- many channels
+    def tiles(self) -> None:
+        """Threads share the tiles; blocks of images, or of lines of an image, follow each other."""
+        f, k, s = self.f, self.k, self.shape
+        images, lines = self._block()
+        parts = even_parts(k.inner, self.limit)
+        for kind, (first, number, rows) in itertools.product(self.panels.kinds(), parts):
+            lo, hi = f.split(k.groups * kind.number * number * k.taps)
+
+            def tile(i: Val, n: tuple[Any, Any], h: tuple[Any, Any], new: bool) -> None:
+                tap, part = i % k.taps, i // k.taps
+                group, panel = divmod_(part // number, kind.number if k.groups > 1 else 0)  # noqa: B023
+                channel, panel = (part % number + first) * parts[0][2], panel + kind.first  # noqa: B023
+                place = ((group * k.taps + tap) * k.inner + channel) * k.width + panel * self.panels.width
+                acc = self._start(place, kind, rows, new)  # noqa: B023
+                source = panel * self.panels.width if self.wise else channel + group * k.inner
+                acc = self._pixels(tap, n, h, source, group * k.outer + panel * self.panels.width, kind, rows, acc)  # noqa: B023
+                self._save(place, kind, acc)  # noqa: B023
+
+            if images >= s.batch and lines >= s.counts[0]:
+                for i in each(f, lo, hi):
+                    tile(i, (f.index(0), s.batch), (0, s.counts[0]), new=True)
+                continue
+            for i in each(f, lo, hi):
+                tile(i, (0, 0), (0, 0), new=True)
+            for n in self._blocks(s.batch, images):
+                for h in self._blocks(s.counts[0], lines):
+                    for i in each(f, lo, hi):
+                        tile(i, n, h, new=False)
+
+    def _block(self) -> Pair:
+        """Images and lines of y in one block."""
+        s = self.shape
+        pixel = 64 + self.panels.width * BITS[self.kind] // 8  # bytes of x and y that one tile reads for a pixel
+        image = s.counts[0] * s.counts[1] * pixel
+        if image <= BLOCK_BYTES:
+            return min(s.batch, BLOCK_BYTES // image), s.counts[0]
+        return 1, max(1, BLOCK_BYTES // (s.counts[1] * pixel))
+
+    def _blocks(self, count: int, size: int) -> Iterator[tuple[Any, Any]]:
+        """(first, number) of each block."""
+        f = self.f
+        if size >= count:
+            yield 0, count
+            return
+        for i in each(f, 0, -(-count // size)):
+            yield i * size, f.intrinsic("smin", size, count - i * size) if count % size else size
+
+    def _start(self, place: Val, kind: Kind, rows: int, new: bool) -> list[Val]:
+        f = self.f
+        if new:
+            return [f.const(self.kind, 0.0, self.lanes)] * (rows * kind.vectors)
+        places = [r * self.k.width + q * self.lanes for r in range(rows) for q in range(kind.vectors)]
+        start = f.offset(self.sums, place, self.kind)
+        return [f.load(start, p, self.kind, self.lanes) for p in places]
+
+    def _save(self, place: Val, kind: Kind, acc: list[Val]) -> None:
+        start = self.f.offset(self.sums, place, self.kind)
+        for i, value in enumerate(acc):
+            self.f.store(value, start, i // kind.vectors * self.k.width + i % kind.vectors * self.lanes)
+
+    def _pixels(
+        self, tap: Val, n: tuple[Any, Any], h: tuple[Any, Any], source: Val, target: Val, kind: Kind, rows: int, acc: list[Val]
+    ) -> list[Val]:
+        """Add the products of one tap over the images n and the lines h of y that have a source."""
+        f, s, k = self.f, self.shape, self.k
+        if isinstance(n[1], int) and n[1] == 0:
+            return acc
+        down, across = (
+            Taps(o, size, length, d, p, stride)
+            for o, size, length, d, p, stride in zip(s.counts, s.kernel, s.image, s.dilation, s.padding, s.stride, strict=True)
+        )
+        (high, top, first), (wide, left, column) = down.range(f, tap // s.kernel[1]), across.range(f, tap % s.kernel[1])
+        if h != (0, s.counts[0]):
+            begin = f.intrinsic("smax", f.index(first), h[0])
+            high = f.intrinsic("smin", f.index(h[0]) + h[1], first + high) - begin
+            top, first = top + (begin - first) * s.stride[0], begin
+        (xn, xh, xw, _), (yn, yh, yw, _) = k.x.strides, k.y.strides
+        x = f.offset(f.arg(k.x.arg), n[0] * xn + top * xh + left * xw + source, self.kind)
+        y = f.offset(f.arg(k.y.arg), n[0] * yn + first * yh + column * yw + target, self.kind)
+        runs = h == (0, s.counts[0]) and down.never_empty
+
+        def images(i: Val, acc: list[Val]) -> list[Val]:
+            def lines(j: Val, acc: list[Val]) -> list[Val]:
+                xi = f.offset(x, i * xn + j * (s.stride[0] * xh), self.kind)
+                yi = f.offset(y, i * yn + j * yh, self.kind)
+                step = s.stride[1] * xw
+                return self._line(xi, step, range(rows), yi, yw, kind, wide, across.never_empty, acc)
+
+            return carried(f, high, acc, lines, runs)
+
+        return carried(f, n[1], acc, images)
+
+    def _line(
+        self, x: Val, x_step: int, offsets: Sequence[int], y: Val, y_step: int, kind: Kind, count: Any, runs: bool, acc: list[Val]
+    ) -> list[Val]:
+        """Add the products of `count` pixels of a line."""
+        f, lanes = self.f, self.lanes
+        masks = [kind.mask(f, q, lanes) for q in range(kind.vectors)]
+
+        def some(first: Val, pixels: int, acc: list[Val]) -> list[Val]:
+            for u in range(pixels):
+                xi, yi = (f.offset(a, (first + u) * step, self.kind) for a, step in ((x, x_step), (y, y_step)))
+                right = [f.load(yi, q * lanes, self.kind, lanes, mask) for q, mask in enumerate(masks)]
+                if self.wise:
+                    acc = channel_wise(f, xi, offsets, right, masks, acc)
+                else:
+                    acc = rank_one(f, xi, offsets, right, acc)
+            return acc
+
+        if isinstance(count, int):
+            unroll = max(u for u in range(1, 9) if count % u == 0 and (u == 1 or u * len(acc) <= UNROLLED))
+            return carried(f, count // unroll, acc, lambda i, acc: some(i * unroll, unroll, acc), runs)
+        unroll = UN
+        acc = carried(f, count // unroll, acc, lambda i, acc: some(i * unroll, unroll, acc), runs=False)
+        done = count // unroll * unroll
+        return carried(f, count - done, acc, lambda i, acc: some(i + done, 1, acc), runs=False)
+
+    # -------------------------------------------------------------------------------- few channels
+    def few(self, band: Band) -> None:
+        """Threads share the images; rows of a tile are channels of all taps, or of those in a line of the kernel."""
+        f, k, s, lanes = self.f, self.k, self.shape, self.lanes
+        limit = min(12, (f.target.registers - 2) // self.panels.vectors - 1)
+        size = k.taps * k.inner * k.width
+        sweep(f, size, lanes, lambda i, mask: f.store(f.const(self.kind, 0.0, lanes), self.sums, i, mask))
+        memory = f.offset(self.sums, size, self.kind)
+        band.clear(f, memory, lanes)
+        number = -(-s.counts[0] // band.rows)
+        (down, across), run = s.dilation, s.kernel[1] * k.inner
+        apart = [kw * across * k.inner + c for kw in range(s.kernel[1]) for c in range(k.inner)]
+        together = [kh * down * band.pitch + a for kh in range(s.kernel[0]) for a in apart]
+        lo, hi = f.split(s.batch * number)
+        for i in each(f, lo, hi):
+            n, top = i // number, i % number * band.rows
+            lines = f.intrinsic("smin", band.rows, s.counts[0] - top)
+            band.copy(f, memory, lanes, n, top)
+            y = f.offset(f.arg(k.y.arg), n * k.y.strides[0] + top * k.y.strides[1], self.kind)
+            for kind in self.panels.kinds():
+                for p in each(f, kind.first, kind.first + kind.number):
+                    target = f.offset(y, p * self.panels.width, self.kind)
+                    if len(together) <= limit:
+                        self._taps(memory, band, together, target, lines, p * self.panels.width, kind)
+                        continue
+                    for kh in each(f, 0, s.kernel[0]):
+                        source = f.offset(memory, kh * (down * band.pitch), self.kind)
+                        for first, parts, rows in even_parts(run, limit):
+                            for part in range(first, first + parts):
+                                start = part * even_parts(run, limit)[0][2]
+                                place = (kh * run + start) * k.width + p * self.panels.width
+                                self._taps(source, band, apart[start : start + rows], target, lines, place, kind)
+
+    def _taps(
+        self, x: Val, band: Band, offsets: Sequence[int], y: Val, lines: Val, place: Val, kind: Kind
+    ) -> None:
+        """Add the products of the pixels of some lines to one tile, whose rows read x at `offsets`."""
+        f, k, s = self.f, self.k, self.shape
+
+        def line(j: Val, acc: list[Val]) -> list[Val]:
+            xj = f.offset(x, j * (s.stride[0] * band.pitch), self.kind)
+            yj = f.offset(y, j * k.y.strides[1], self.kind)
+            return self._line(xj, s.stride[1] * k.inner, offsets, yj, k.y.strides[2], kind, s.counts[1], True, acc)
+
+        acc = self._start(place, kind, len(offsets), new=False)
+        self._save(place, kind, carried(f, lines, acc, line))
+
+    # ------------------------------------------------------------------------------------ results
+    def deliver(self) -> None:
+        """Hand the sums to the body, turned so that lanes run along the user's memory."""
+        f, k, lanes, run = self.f, self.k, self.lanes, self.k.inner * self.k.taps
+        blocks, vectors = -(-run // lanes), -(-k.outer // lanes)
+        memory = f.stack(self.kind, lanes * lanes)
+        lo, hi = f.split(k.groups * vectors * blocks)
+        for i in each(f, lo, hi):
+            start = i % blocks * lanes
+            group, vector = divmod_(i // blocks, vectors if k.groups > 1 else 0)
+            rows = []
+            for e in range(min(lanes, run)):
+                q = start + e if run % lanes == 0 or run < lanes else f.intrinsic("smin", start + e, run - 1)
+                row = q % k.taps * k.inner + q // k.taps
+                rows.append((group * (k.taps * k.inner) + row) * k.width + vector * lanes)
+            values = self._totals(rows)
+            values += [f.const(self.kind, 0.0, lanes)] * (lanes - len(values))
+            for e, value in enumerate(transpose(f, values)):
+                f.store(value, memory, e * lanes)
+            mask = f.tail_mask(lanes, run - start) if run % lanes else None
+            count = f.intrinsic("smin", k.outer - vector * lanes, lanes) if k.outer % lanes else lanes
+            with f.loop(0, count, runs=True) as loop:
+                value = f.load(memory, loop.i * lanes, self.kind, lanes)
+                o = group * k.outer + vector * lanes + loop.i
+                k.body.emit(f, (o, start), 1, lanes, mask, [value])
+
+    def _totals(self, places: Sequence[Val]) -> list[Val]:
+        """The vectors at these places, those of all threads added where each has its own."""
+        f, k, lanes = self.f, self.k, self.lanes
+        if not k.band:
+            return [f.load(self.sums, p, self.kind, lanes) for p in places]
+        step = k.scratch * 8 // BITS[self.kind]
+
+        def add(t: Val, acc: list[Val]) -> list[Val]:
+            start = f.offset(f.arg(k.scratch_word), t * step, self.kind)
+            return [a + f.load(start, p, self.kind, lanes) for a, p in zip(acc, places, strict=True)]
+
+        return carried(f, f.nt, [f.const(self.kind, 0.0, lanes)] * len(places), add)

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .geometry import Geometry, common_factors, is_view, pieces_of, squeezed, strides_over, varies_over
-from .graph import Graph, Node, Source, Value
+from .graph import Constant, Fetched, Graph, Node, Source, Value
 from .llvm import type_of
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
+CHEAP = 4  # cost up to which single numbers are computed again rather than stored
 FEW_ROWS = 8  # fewer rows than this: a reduction is shared between threads as a whole
 SHORT_COLUMN = 256  # reductions across rows up to this length keep whole rows of vectors
 
@@ -59,11 +60,12 @@ class Fuser:
         self.graph, self.geometry, self.anchors, self.enabled = graph, geometry, anchors, enabled
         self.groups: list[Group] = []
         self.home: dict[Node, Group] = {}
+        self.repeated: set[Node] = self._find_repeated() if enabled else set()
         self._flat: dict[Value, bool] = {}
 
     def run(self) -> list[Group]:
         for node in self.graph.nodes:
-            if isinstance(node.op, Source) or is_view(node.outputs[0]):
+            if isinstance(node.op, Source) or is_view(node.outputs[0]) or node in self.repeated:
                 continue
             if node in self.anchors:
                 self._start_anchor(node)
@@ -74,6 +76,21 @@ class Fuser:
             else:
                 self._start(node, "host", ())
         return [g for g in self.groups if g.nodes]
+
+    def _find_repeated(self) -> set[Node]:
+        """Cheap operations on single numbers that Python gives: done again in each kernel that needs them."""
+        users, results, found = self.graph.users(), set(self.graph.results), set()
+        for node in self.graph.nodes:
+            if (
+                is_pointwise(node)
+                and node.output.size == 1
+                and getattr(node.op, "cost", 1) <= CHEAP
+                and node.output not in results
+                and all(isinstance(v.node.op, (Fetched, Constant)) or v.node in found for v in node.inputs)
+                and all(is_pointwise(user) for user in users.get(node.output, ()))
+            ):
+                found.add(node)
+        return found
 
     # ------------------------------------------------------------------------------------ new groups
     def _start(self, node: Node, kind: str, space: Sequence[int]) -> Group:
@@ -132,9 +149,70 @@ class Fuser:
     def _place_pointwise(self, node: Node) -> None:
         for group in self._candidates(node):
             if self._has_room(node, group) and self._independent(node, group) and self._join(node, group):
+                self._gather(node, group)
                 return
         group = self._start(node, "sweep", squeezed(node.output.shape))
         group.masks[node.output] = (True,) * len(group.space)
+
+    def _gather(self, node: Node, group: Group) -> None:
+        """Take groups into this one that make other inputs of the node and nothing but pointwise values."""
+        for v in node.inputs:
+            other = self._owner(v)
+            if other is not None and other is not group and self._can_take(other, group):
+                self._take(other, group)
+
+    def _can_take(self, other: Group, group: Group) -> bool:
+        if other.kind != "sweep" or other.rows is not None or other.late or product(other.space) != product(group.space):
+            return False
+        if len(group.nodes) + len(other.nodes) > MOST_NODES or len(group.inputs | other.inputs) > MOST_INPUTS:
+            return False
+        if other.before >> group.number & 1:
+            return False
+        between = (g for g in self.groups if group.before >> g.number & 1 and g.before >> other.number & 1)
+        if next(between, None) is not None:
+            return False
+        factors = common_factors(group.space, other.space)
+        if factors is None:
+            return False
+        if group.kind == "anchor":
+            for node in other.nodes:
+                cut = common_factors(group.space, squeezed(node.output.shape))
+                if cut is None or not self._fits_anchor(node, group, cut):
+                    return False
+        else:
+            group.cut(factors)
+        for node in group.nodes:
+            for v in node.inputs:
+                if self._owner(v) is other and not self._reads_in_step(node, v, group, other):
+                    return False
+        return True
+
+    def _reads_in_step(self, node: Node, v: Value, group: Group, other: Group) -> bool:
+        """Whether a node of `group` reads a value of `other` at the index where it is made."""
+        cut = common_factors(group.space, squeezed(node.output.shape))
+        if group.anchor is not None and v in group.anchor.operands:
+            return False
+        if cut is None or not all(group.masks.get(node.output, (False,))):
+            return False
+        origin, mask = self.origin(v, node.output.shape, cut)
+        return origin in other.masks and mask is not None and all(mask)
+
+    def _take(self, other: Group, group: Group) -> None:
+        """Move all nodes of `other` into `group`."""
+        first = group.nodes[:1] if group.kind == "anchor" else []
+        group.nodes = first + sorted(other.nodes + group.nodes[len(first) :], key=self._place)
+        for node in other.nodes:
+            self.home[node] = group
+            group.masks[node.output] = (True,) * len(group.space)
+        group.inputs = {v for v in group.inputs | other.inputs if self._owner(v) is not group}
+        group.before = (group.before | other.before) & ~(1 << other.number)
+        for g in self.groups:
+            if g.before >> other.number & 1:
+                g.before = (g.before & ~(1 << other.number)) | group.before | 1 << group.number
+        other.nodes, other.masks = [], {}
+
+    def _place(self, node: Node) -> int:
+        return node.number
 
     def _join(self, node: Node, group: Group) -> bool:
         shape = node.output.shape

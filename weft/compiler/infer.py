@@ -85,11 +85,13 @@ def _unit_matrices(shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
     return np.broadcast_to(np.eye(*shape[-2:], dtype=np.float64).astype(kind), shape).copy()
 
 
-def strides_like(stands: Sequence[np.ndarray], shape: tuple[int, ...], kind: np.dtype, params: Any) -> np.ndarray:
-    """An array (of no values) laid out as NumPy lays out an elementwise result."""
+def strides_like(
+    stands: Sequence[np.ndarray], shape: tuple[int, ...], kind: np.dtype, params: Any
+) -> np.ndarray | None:
+    """An array (of no values) laid out as NumPy lays out an elementwise result; None: in order."""
     order = params.get("order", "K")
     if order == "C" or all(s.flags.c_contiguous for s in stands):
-        return np.empty(shape, kind)
+        return None
     operands = [*(s.view(np.ndarray) for s in stands), None]
     flags = [*(["readonly"] for _ in stands), ["writeonly", "allocate"]]
     kinds = [*(s.dtype for s in stands), kind]

@@ -69,7 +69,8 @@ class Target:
             return _detect()
         if name not in _NAMED:
             raise OptionError(f"WEFT_TARGET: expected 'host' or one of {sorted(_NAMED)}, got {name!r}")
-        return _NAMED[name]
+        found, here = _NAMED[name], codegen.binding().get_process_triple()
+        return dataclasses.replace(found, triple=here) if here.startswith(f"{found.arch}-") else found
 
     @functools.cached_property
     def identity(self) -> str:
@@ -102,6 +103,8 @@ def _detect() -> Target:
 # ---------------------------------------------------------------- IR text to object code
 
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # no fork in the middle of LLVM's work: its state and locks would stay as they are
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @functools.cache

@@ -184,6 +184,7 @@ class Function(Math):
         self.tid, self.nt = Val(self, "%tid", "i64"), Val(self, "%nt", "i64")
         self.block = "entry"
         self._arguments: dict[int, Val] = {}
+        self.uniform: dict[int, dict[int, Val]] = {}  # what bodies have computed at the start
 
     # ------------------------------------------------------------------------------------ text
     def fresh(self, prefix: str = "v") -> str:
@@ -200,6 +201,15 @@ class Function(Math):
     def do(self, text: str) -> None:
         """One instruction without a result."""
         self.lines.append("  " + text)
+
+    @contextmanager
+    def at_start(self) -> Iterator[None]:
+        """What is written here runs once, before everything else; straight-line code only."""
+        before, self.lines = self.lines, self.prologue
+        try:
+            yield
+        finally:
+            self.prologue, self.lines = self.lines, before
 
     def label(self, name: str) -> None:
         self.lines.append(name + ":")

@@ -11,7 +11,7 @@ import numpy as np
 from .anchors import Whole
 from .body import Access, Body, Step
 from .fuse import Fuser, Group, is_pointwise, merged, reduced_dims
-from .geometry import Geometry, View, strides_over
+from .geometry import Geometry, View, common_factors, squeezed, strides_over
 from .graph import Constant, Node, Value
 from .kernel import Kernel
 from .llvm import type_of
@@ -107,59 +107,14 @@ class Lowering:
 
     # ------------------------------------------------------------------------------------ anchors
     def _anchored(self, group: Group) -> Launch:
-        anchor = group.anchor
-        table = _Table(self, group)
+        anchor, table = group.anchor, _Table(self, group)
         for v in anchor.operands:
             table.word(v)
         strides = [self.element_strides(v) for v in anchor.operands]
-        first = anchor.node.output
-        constants: list[tuple[str, Any]] = []
-        loads: list[Access] = []
-        numbers: dict[Any, tuple[str, int]] = {first: ("given", 0)}
-        steps: list[tuple[Value, Node, list[Any]]] = []
+        maker = _BodyMaker(self, group, table)
         for node in group.nodes[1:]:
-            operands = []
-            shape = node.output.shape
-            factors = self._factors(group, shape)
-            for v in node.inputs:
-                origin, _ = self.fuser.origin(v, shape, factors)
-                if self.fuser.home.get(origin.node) is group:
-                    operands.append(origin)
-                    continue
-                number = scalar_constant(v, self.geometry)
-                if number is not None:
-                    constants.append((type_of(v.dtype), number))
-                    operands.append(("constant", len(constants) - 1))
-                    continue
-                over = strides_over(v.shape, self.element_strides(v), shape, factors)
-                access = Access(table.word(v), type_of(v.dtype), merged(over, factors, group.space))
-                if access not in loads:
-                    loads.append(access)
-                operands.append(("load", loads.index(access)))
-            steps.append((node.output, node, operands))
-        place = {"given": 0, "constant": 1, "load": 1 + len(constants)}
-        at = {first: 0}
-        made = []
-        for number, (out, node, operands) in enumerate(steps):
-            found = tuple(at[o] if isinstance(o, Value) else place[o[0]] + o[1] for o in operands)
-            made.append(step_of(node, found))
-            at[out] = 1 + len(constants) + len(loads) + number
-        del numbers
-        stores = []
-        for node in group.nodes:
-            out = node.output
-            if out in self.stored:
-                factors = self._factors(group, out.shape)
-                over = strides_over(out.shape, self.element_strides(out), out.shape, factors)
-                access = Access(table.word(out, writes=True), type_of(out.dtype), merged(over, factors, group.space))
-                stores.append((access, at[out]))
-        body = Body((anchor.kind,), tuple(constants), tuple(loads), tuple(made), tuple(stores))
-        return Launch(anchor.make(strides, body), table.words, group, table.reads, table.writes)
-
-    def _factors(self, group: Group, shape: Sequence[int]) -> tuple[int, ...]:
-        from .geometry import common_factors, squeezed
-
-        return common_factors(group.space, squeezed(shape))
+            maker.add(node)
+        return Launch(anchor.make(strides, maker.body(self.stored)), table.words, group, table.reads, table.writes)
 
     def _whole(self, group: Group) -> Launch:
         anchor, table = group.anchor, _Table(self, group)
@@ -200,12 +155,26 @@ class _Table:
             return len(self.words) - 1
         return self.words.index(entry)
 
+    def repeated(self, node: Node) -> int:
+        """The item of a cheap operation on single numbers, done again in this kernel."""
+        if node.output not in self.numbers:
+            nowhere = (False,) * len(self.group.space)
+            operands = tuple(
+                self.repeated(root.node) if (root := self.lowering.geometry(v).root).node in self.lowering.fuser.repeated
+                else self.operand(v, (), [], [])
+                for v in node.inputs
+            )
+            self.add(node.output, Item("step", type_of(node.output.dtype), nowhere, step_of(node, operands)))
+        return self.numbers[node.output]
+
     def operand(self, v: Value, domain: Sequence[int], numbers: list[int], sizes: list[int]) -> int:
         """The item of an operand of a node with this domain, whose factors are `numbers` of the space."""
         fuser, space = self.lowering.fuser, self.group.space
         origin, _ = fuser.origin(v, domain, sizes)
         if fuser.home.get(origin.node) is self.group:
             return self.numbers[origin]
+        if origin.node in fuser.repeated:
+            return self.repeated(origin.node)
         kind = type_of(v.dtype)
         number = scalar_constant(v, self.lowering.geometry)
         nowhere = (False,) * len(space)
@@ -229,6 +198,67 @@ class _Table:
         for i, s in zip(numbers, over, strict=True):
             strides[i] = s
         return Access(self.word(value, writes=True), type_of(value.dtype), tuple(strides))
+
+
+class _BodyMaker:
+    """Collects the body of an anchor: constants, loads and steps, numbered when all are known."""
+
+    def __init__(self, lowering: Lowering, group: Group, table: _Table) -> None:
+        self.lowering, self.group, self.table = lowering, group, table
+        self.constants: list[tuple[str, Any]] = []
+        self.loads: list[Access] = []
+        self.steps: list[tuple[Node, list[tuple[str, Any]]]] = []
+        self.made: set[Value] = set()
+
+    def add(self, node: Node) -> None:
+        shape = node.output.shape
+        factors = common_factors(self.group.space, squeezed(shape))
+        if factors is None or node in self.lowering.fuser.repeated:
+            shape, factors = (), ()
+        operands = [self._operand(v, shape, factors) for v in node.inputs]
+        self.steps.append((node, operands))
+        self.made.add(node.output)
+
+    def _operand(self, v: Value, shape: Sequence[int], factors: Sequence[int]) -> tuple[str, Any]:
+        fuser = self.lowering.fuser
+        origin, _ = fuser.origin(v, shape, factors)
+        if fuser.home.get(origin.node) is self.group:
+            return "value", origin
+        if origin.node in fuser.repeated:
+            if origin not in self.made:
+                self.add(origin.node)
+            return "value", origin
+        number = scalar_constant(v, self.lowering.geometry)
+        if number is not None:
+            entry = (type_of(v.dtype), number)
+            self.constants.append(entry)
+            return "constant", len(self.constants) - 1
+        over = strides_over(v.shape, self.lowering.element_strides(v), shape, factors)
+        space = merged(over, factors, self.group.space) if factors else (0,) * len(self.group.space)
+        access = Access(self.table.word(v), type_of(v.dtype), space)
+        if access not in self.loads:
+            self.loads.append(access)
+        return "load", self.loads.index(access)
+
+    def body(self, stored: set[Value]) -> Body:
+        first = self.group.anchor.node.output
+        at, start = {first: 0}, 1 + len(self.constants) + len(self.loads)
+        made = []
+        for node, operands in self.steps:
+            places = {"constant": 1, "load": 1 + len(self.constants)}
+            found = tuple(at[what] if kind == "value" else places[kind] + what for kind, what in operands)
+            at[node.output] = start + len(made)
+            made.append(step_of(node, found))
+        stores = []
+        for node in self.group.nodes:
+            out = node.output
+            if out in stored:
+                factors = common_factors(self.group.space, squeezed(out.shape))
+                over = strides_over(out.shape, self.lowering.element_strides(out), out.shape, factors)
+                word = self.table.word(out, writes=True)
+                stores.append((Access(word, type_of(out.dtype), merged(over, factors, self.group.space)), at[out]))
+        kind = self.group.anchor.kind
+        return Body((kind,), tuple(self.constants), tuple(self.loads), tuple(made), tuple(stores))
 
 
 def step_of(node: Node, operands: tuple[int, ...]) -> Step:

@@ -25,7 +25,7 @@ class Exponentials(Tools):
     def _exp(self, x: Any, shift: int = 0) -> Any:
         """eˣ · 2^shift."""
         n, r, _ = self._reduced(self.clamp(x, *tables.EXP_RANGE[x.kind]))
-        y = self.polynomial(r, (1.0, 1.0, *tables.EXP[x.kind]))
+        y = 1.0 + (r + r * r * self.polynomial(r, tables.EXP[x.kind]))
         return self.ldexp(y, n + shift if shift else n)
 
     def exp(self, x: Any) -> Any:
@@ -55,17 +55,15 @@ class Exponentials(Tools):
         return self.select(x < 0.0, e, self.const(x.kind, 1.0, x.lanes)) / (e + 1.0)
 
     def tanh(self, x: Any) -> Any:
-        """sinh x / cosh x."""
+        """sinh x / cosh x: with e = exp(2|x|) − 1 it is e / (e + 2), or 1 − 2 / (e + 2) where that is near 1."""
         size = self.abs(x)
-        if x.kind == "f32":
-            size = self.least(size, 9.02)
-            square = size * size
-            p = self.polynomial(square, tables.TANH_P)
-            y = self.least(size * p / self.polynomial(square, tables.TANH_Q), 1.0)
-        else:
-            e = self.expm1(size * -2.0)
-            y = -e / (e + 2.0)
-        return self.copysign(y, x)
+        n, r, _ = self._reduced(self.least(size + size, float(FORMATS[x.kind].fraction)))
+        grown = r + r * r * self.polynomial(r, tables.EXP[x.kind])
+        scale = self._two_to(n)
+        e = scale * grown + (scale - 1.0)
+        small = size < 0.55
+        ratio = self.select(small, e, 2.0) / (e + 2.0)
+        return self.copysign(self.select(small, ratio, 1.0 - ratio), x)
 
     def sinh(self, x: Any) -> Any:
         """(eˣ − e⁻ˣ) / 2."""
@@ -135,7 +133,8 @@ class Exponentials(Tools):
         form, (high, low) = FORMATS[x.kind], tables.LN2[x.kind]
         u, lost = self.two_sum(x, self.const(x.kind, 1.0, x.lanes))
         e, m, above = self._split(u)
-        scale = self.bitcast(form.one_bits - above, x.kind)  # 2⁻ᵉ
+        above = self.intrinsic("smin", above, form.one_bits)
+        scale = self.bitcast(form.one_bits - above, x.kind)  # 2⁻ᵉ, 0 where nothing was lost
         f = (m - 1.0) + lost * scale
         y = e * high + (f + (e * low + self._log_tail(f)))
         y = self._log_limits(y, u)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import mathlib_tables as tables
-from .mathlib_tools import Tools
+from .mathlib_tools import FORMATS, Tools
 
 
 class Special(Tools):
@@ -13,8 +13,11 @@ class Special(Tools):
 
     def erf(self, x: Any) -> Any:
         """2/√π ∫₀ˣ exp(−t²) dt."""
-        size = self.least(self.abs(x), 3.95)
-        square = size * size
-        p = self.polynomial(square, tables.ERF_P)
-        y = self.least(size * p / self.polynomial(square, tables.ERF_Q), 1.0)
-        return self.copysign(y, x)
+        size = self.least(self.abs(x), 3.97)
+        small = size + size * self.polynomial(size * size, tables.ERF_SMALL)
+        shifter = FORMATS["f32"].shifter
+        exponent = -self.polynomial(size, tables.ERF_LARGE)
+        shifted = exponent + shifter
+        r = exponent - (shifted - shifter)
+        large = 1.0 - self.polynomial(r, tables.EXP2_SHORT) * self._two_to(self._whole(shifted))
+        return self.copysign(self.select(size < 0.99, small, large), x)

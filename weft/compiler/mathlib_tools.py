@@ -72,6 +72,12 @@ class Tools:
         """x moved into [low, high]; NaN stays."""
         return self.select(x < low, low, self.least(x, high))
 
+    def flip_sign(self, x: Any, sign: Any) -> Any:
+        """x with its sign changed where the other is negative (or −0.0)."""
+        form = FORMATS[x.kind]
+        bit = self.bitcast(sign, form.whole) & (1 << form.width - 1)
+        return self.bitcast(self.bitcast(x, form.whole) ^ bit, x.kind)
+
     # ------------------------------------------------------------------------------ powers of two
     def _bits(self, kind: str, value: float) -> int:
         return float_bits(kind, value)

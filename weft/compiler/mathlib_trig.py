@@ -12,7 +12,7 @@ from .mathlib_tools import FORMATS, Tools
 class Trigonometry(Tools):
     """The part of `Math` around angles.
 
-    Angles are reduced by multiples of π/2 in three parts: full accuracy for |x| ≤ 6e6 in f32 and 1e15 in f64 (1e6 on
+    Angles are reduced by multiples of π/2 in three parts: full accuracy for |x| ≤ 1e6 in f32 and 1e14 in f64 (1e6 on
     processors that cannot fuse products and sums). Beyond, results stay in [−1, 1] but mean nothing.
     """
 
@@ -31,7 +31,7 @@ class Trigonometry(Tools):
             for part in tables.HALF_PI_SHORT:
                 r = r - n * part
             r = self.cast(r, size.kind)
-        return q, self.clamp(r, -0.79, 0.79)
+        return q, self.clamp(r, -0.84, 0.84)
 
     def _sine_and_cosine(self, r: Any) -> tuple[Any, Any]:
         """Of |r| ≤ π/4."""
@@ -51,11 +51,70 @@ class Trigonometry(Tools):
         """sin x; see the class for its range."""
         q, r = self._quadrant(self.abs(x))
         y = self._wave(q, r)
-        form = FORMATS[x.kind]
-        sign = self.bitcast(x, form.whole) & (1 << form.width - 1)
-        return self.bitcast(self.bitcast(y, form.whole) ^ sign, x.kind)
+        return self.flip_sign(y, x)
 
     def cos(self, x: Any) -> Any:
         """cos x; see the class for its range."""
         q, r = self._quadrant(self.abs(x))
         return self._wave(q + 1, r)
+
+    def tan(self, x: Any) -> Any:
+        """tan x; see the class for its range."""
+        q, r = self._quadrant(self.abs(x))
+        sine, cosine = self._sine_and_cosine(r)
+        odd = (q & 1).ne(0)
+        y = self.select(odd, -cosine, sine) / self.select(odd, sine, cosine)
+        return self.flip_sign(y, x)
+
+    # ----------------------------------------------------------------------------------- inverses
+    def _arc(self, size: Any) -> tuple[Any, Any]:
+        """(whether size ≤ ½, asin of size or else of √((1 − size) / 2)), for size ≥ 0."""
+        small = size <= 0.5
+        z = self.select(small, size * size, 0.5 - size * 0.5)
+        s = self.select(small, size, self.sqrt(z))
+        return small, s + s * z * self.polynomial(z, tables.ASIN[size.kind])
+
+    def asin(self, x: Any) -> Any:
+        """The angle in [−π/2, π/2] whose sine is x."""
+        high, low, _ = tables.HALF_PI[x.kind]
+        small, y = self._arc(self.abs(x))
+        return self.copysign(self.select(small, y, high - (y + y - low)), x)
+
+    def acos(self, x: Any) -> Any:
+        """The angle in [0, π] whose cosine is x."""
+        high, low, _ = tables.HALF_PI[x.kind]
+        small, y = self._arc(self.abs(x))
+        near = high - (self.copysign(y, x) - low)
+        far = y + y
+        return self.select(small, near, self.select(x < 0.0, 2 * high - (far - 2 * low), far))
+
+    def _angle(self, y: Any, x: Any) -> Any:
+        """atan(y / x) for y, x ≥ 0, not both 0 or ∞, whose sum is finite."""
+        high, low, _ = tables.HALF_PI[y.kind]
+        steep, middle = y > x * (math.sqrt(2) + 1), y > x * (math.sqrt(2) - 1)
+        above = self.select(steep, -x, self.select(middle, y - x, y))
+        below = self.select(steep, y, self.select(middle, y + x, x))
+        t = above / below
+        z = t * t
+        small = t * z * self.polynomial(z, tables.ATAN[y.kind])
+        base = self.select(steep, high, self.select(middle, self.const(y.kind, high / 2, y.lanes), 0.0))
+        rest = self.select(steep, low, self.select(middle, self.const(y.kind, low / 2, y.lanes), 0.0))
+        return base + (t + (small + rest))
+
+    def atan(self, x: Any) -> Any:
+        """The angle in (−π/2, π/2) whose tangent is x."""
+        return self.copysign(self._angle(self.least(self.abs(x), 1e30), self.const(x.kind, 1.0, x.lanes)), x)
+
+    def atan2(self, y: Any, x: Any) -> Any:
+        """The angle of the point (x, y), in [−π, π], with the special cases of C."""
+        y, x = self.pair(y, x)
+        high, low, _ = tables.HALF_PI[y.kind]
+        a, b = self.abs(y), self.abs(x)
+        far_a, far_b = a.eq(math.inf), b.eq(math.inf)
+        up, right = self.select(far_a, 1.0, self.select(far_b, 0.0, a)), self.select(far_b, 1.0, self.select(far_a, 0.0, b))
+        large = self.maximum(up, right) > 2.0 ** (FORMATS[y.kind].bias - 1)
+        scale = self.select(large, self.const(y.kind, 0.25, y.lanes), 1.0)
+        up, right = up * scale, right * scale
+        angle = self._angle(up, self.select(up.eq(0.0) & right.eq(0.0), 1.0, right))
+        angle = self.select(self.signbit(x), 2 * high - (angle - 2 * low), angle)
+        return self.copysign(self.select(x.ne(x), x, angle), y)

@@ -114,6 +114,11 @@ class Tracer:
         proxy.array = stand_in(array, self.source(Argument(position), array), None)
         return proxy
 
+    def knows(self, array: np.ndarray) -> bool:
+        """Whether the array was made during the trace, from nothing but constants."""
+        found = self.stands.get(id(array)) if array.__class__ is not Stand else None
+        return found is not None and found.memory.constant and found.memory.version == 0
+
     def constant(self, array: np.ndarray) -> Value:
         """The value of an array made during the trace; one number repeated stays one number."""
         if array.size > 1 and _is_uniform(array):
@@ -129,7 +134,7 @@ class Tracer:
     def fresh(self, value: Value, array: np.ndarray | None = None) -> Tensor:
         """A tensor with memory of its own (laid out as `array`) that holds `value`."""
         out = new(Tensor)
-        array = np.empty(value.shape, value.dtype) if array is None else array
+        array = Stand(value.shape, value.dtype) if array is None else array
         out.array = stand_in(array, Memory(self, array, value), value)
         if mode.inference:
             out._inference = True
@@ -190,9 +195,6 @@ class Tracer:
         """Add a primitive to the graph; its result is recorded on the tape as usual."""
         if isinstance(primitive, View):
             return self._apply_view(primitive, inputs, params)
-        composed = primitive.composed(*inputs, **params)
-        if composed is not None:
-            return composed
         if isinstance(primitive, Elementwise):
             return self._apply_elementwise(primitive, inputs, params)
         values = [self.value(x) if isinstance(x, Tensor) else self.graph.constant(np.asarray(x)) for x in inputs]
@@ -223,8 +225,8 @@ class Tracer:
             )
 
     def _apply_elementwise(self, primitive: Elementwise, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
-        flags = [isinstance(x, Tensor) and "_fetch" in x.__dict__ for x in inputs]
-        alone = all(flag or not isinstance(x, Tensor) for x, flag in zip(inputs, flags, strict=True))
+        alone = all("_fetch" in x.__dict__ for x in inputs if isinstance(x, Tensor))
+        flags = [isinstance(x, Tensor) and "_fetch" in x.__dict__ and x.is_floating_point() for x in inputs]
         shown = inputs if alone else [0.5 if flag else x for x, flag in zip(inputs, flags, strict=True)]
         kind, operands = primitive.operands(shown)
         if not alone:
@@ -348,6 +350,13 @@ class Tracer:
         self.journal.guards.append((read, read()))
         return found
 
+    def as_number(self, x: Tensor) -> Tensor:
+        """A 0-d tensor that counts as a Python number."""
+        out = x.double()
+        out = out if out is not x else self.detached(x)
+        out.__dict__["_fetch"] = None
+        return out
+
     def _note_number(self, out: Tensor, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> None:
         """A number computed from numbers is one, too; its present value is known if theirs are."""
         fetches = [x.__dict__["_fetch"] if isinstance(x, Tensor) else (lambda x=x: x) for x in inputs]
@@ -371,7 +380,11 @@ class Tracer:
         array = held.get("array")
         if name == "array":
             if value.__class__ is not Stand and id(value) not in self.stands:
-                self.stands[id(value)] = stand_in(value, Memory(self, value, None), None)
+                below = value.base
+                while below is not None and below.__class__ is not Stand:
+                    below = getattr(below, "base", None)
+                memory = Memory(self, value, None, constant=True) if below is None else below.memory
+                self.stands[id(value)] = stand_in(value, memory, None)
             if array is None:
                 return
         if array is not None and array.__class__ is not Stand:

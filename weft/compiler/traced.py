@@ -53,8 +53,9 @@ def no_values(what: str = "its values were asked for") -> NoValues:
 class Memory:
     """What lies under a tensor and all its views: the value it holds now, as the array `root` sees it."""
 
-    def __init__(self, tracer: Any, root: np.ndarray, value: Value | None) -> None:
+    def __init__(self, tracer: Any, root: np.ndarray, value: Value | None, constant: bool = False) -> None:
         self.tracer, self.root, self.value, self.version = tracer, root, value, 0
+        self.constant = constant  # whether `root` itself holds the values, until it is written to
 
 
 class Stand(np.ndarray):
@@ -66,6 +67,7 @@ class Stand(np.ndarray):
     memory: Memory | None = None
     value: Value | None = None
     version = 0
+    origin: np.ndarray | None = None
 
     def __array_function__(self, function: Callable, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.copyto and mode.tracer is not None:
@@ -96,6 +98,7 @@ def stand_in(array: np.ndarray, memory: Memory, value: Value | None) -> Stand:
     """A stand-in with the geometry of `array`; its value is current unless it is None."""
     made = array.view(Stand)
     made.memory, made.value, made.version = memory, value, memory.version if value is not None else -1
+    made.origin = array  # kept alive: stand-ins of plain arrays are found by its identity
     return made
 
 
@@ -113,6 +116,11 @@ def _array(self: Tensor) -> Any:
         return self.__dict__["array"]
     if tracer.open:
         return tracer.stand(self)
+    array = self.__dict__["array"]
+    if tracer.knows(array):
+        array = array.view()
+        array.flags.writeable = False
+        return array
     raise no_values()
 
 
@@ -151,12 +159,16 @@ def _opened(method: Callable) -> Callable:
 
 
 def _shut(method: Callable, what: str, convert: Callable) -> Callable:
-    """A method that needs values: it has them only for numbers that Python gives."""
+    """A method that needs values: there are some only for constants and for numbers that Python gives."""
 
     def asking(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if mode.tracer is None:
+        tracer = mode.tracer
+        if tracer is None:
             return method(self, *args, **kwargs)
-        return convert(mode.tracer.concrete(self, what), *args, **kwargs)
+        if tracer.knows(self.__dict__["array"]):
+            with tracer.paused():
+                return method(self, *args, **kwargs)
+        return convert(tracer.concrete(self, what), *args, **kwargs)
 
     return asking
 

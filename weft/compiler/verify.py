@@ -54,7 +54,7 @@ def check_groups(fuser: Any, groups: Sequence[Any]) -> None:
             _demand(count == value.size, "fuse", f"{value!r} does not fill its part of the space {group.space}")
     for node in fuser.graph.nodes:
         if not isinstance(node.op, Source) and getattr(node.op, "kind", "") != "View":
-            _demand(node in seen, "fuse", f"{node!r} is in no group")
+            _demand(node in seen or node in fuser.repeated, "fuse", f"{node!r} is in no group")
 
 
 def check_slots(slots: Sequence[Any], before: dict[Any, set[Any]]) -> None:

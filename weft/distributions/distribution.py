@@ -159,7 +159,7 @@ class Distribution:
                 continue
             value = getattr(self, name)
             valid = constraint.check(value)
-            if not valid.all():
+            if constraints.fails(valid):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -188,7 +188,7 @@ class Distribution:
         except NotImplementedError:
             warnings.warn(f"{type(self)} does not define `support` to enable sample validation.", stacklevel=4)
             return
-        if not support.check(value).all():
+        if constraints.fails(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

@@ -25,7 +25,7 @@ class Geometric(ProbsOrLogits, Distribution):
         shape, (value,) = broadcast_parameters(self._take_parameter(probs, logits))
         self._keep_parameter(value)
         super().__init__(shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and not (self.probs > 0).all():
+        if self._validate_args and probs is not None and constraints.fails(self.probs > 0):
             raise ValueError(
                 f"Expected parameter probs (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to be "
                 f"positive but found invalid values:\n{value[value <= 0]}"

@@ -40,7 +40,7 @@ class Wishart(ExponentialFamily):
         name, matrix = one_matrix(covariance_matrix, precision_matrix, scale_tril)
         df = weft.tensor(df, dtype=matrix.dtype) if is_number(df) else df
         batch, event_shape = weft.broadcast_shapes(matrix.shape[:-2], df.shape), matrix.shape[-2:]
-        if (df <= event_shape[-1] - 1).any():
+        if constraints.fails(df > event_shape[-1] - 1):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")
         self.df = df.expand(batch)
         self.__dict__[name] = matrix.expand(batch + event_shape)

@@ -119,12 +119,13 @@ class BatchNorm(RunningNorm):
         mean, variance = (self.running_mean, self.running_var) if counting or not self.training else (None, None)
         return F.batch_norm(input, mean, variance, self.weight, self.bias, from_batch, factor, self.eps)
 
-    def _counted(self) -> float:
+    def _counted(self) -> Any:
         """Count a batch; how far the running statistics go towards it: momentum, or 1/n for an average over all."""
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
         if self.momentum is None:
-            return 1.0 / float(self.num_batches_tracked)
+            count = self.num_batches_tracked
+            return 1.0 / (float(count) if count._interpreter is None else count.double())
         return self.momentum
 
 

@@ -69,10 +69,6 @@ class Primitive:
         return self.reference(*arrays, **params)
 
     # ------------------------------------------------------------------------------------ tracing
-    def composed(self, *inputs: Any, **params: Any) -> Any:
-        """The same in other operations, for a compiler that fuses better than it would be told; None: as it is."""
-        return None
-
     def shapes(self, *inputs: Any, **params: Any) -> Any:
         """(shape, NumPy type) of the result (a tuple of them for several) from those of the inputs; None: no rule."""
         return None
@@ -269,7 +265,8 @@ def rebuilt_output(node: Node) -> Any:
     if node.output.__class__ is tuple:
         parts = []
         for index, array in enumerate(node.output):
-            part = wrap(array)
+            part = new(Tensor)
+            part.array = array
             if mode.grad and array.dtype.kind in "fcV":
                 part.node, part._needs_grad = pick(node, index), True
             parts.append(part)

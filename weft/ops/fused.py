@@ -69,6 +69,15 @@ class RowNormalizeSlope(Opaque):
         in_parallel(work, range(len(parts)))
         return (gx, *(s.reshape(p.shape) for s, p in zip(sums.sum(0), parameters, strict=False)))
 
+    def parts(self, g, x, *rest, width, eps, centre):
+        *parameters, mean, factor = rest
+        g, normal = g.reshape(-1, width), (x.reshape(-1, width) - mean) * factor
+        scaled = g * parameters[0].reshape(-1) if parameters else g
+        gx = scaled - normal * (scaled * normal).mean(1, keepdim=True)
+        gx = (gx - scaled.mean(1, keepdim=True) if centre else gx) * factor
+        sums = [(g * normal).sum(0), g.sum(0)]
+        return (gx.reshape(x.shape), *(s.reshape(p.shape) for s, p in zip(sums, parameters, strict=False)))
+
 
 def _row_slope(
     g: ndarray,
@@ -132,6 +141,17 @@ class RowNormalize(Fused):
         in_parallel(work, pieces(rows))
         return y.reshape(x.shape), mean, factor
 
+    def parts(self, x, weight=None, bias=None, *, width, eps, centre):
+        rows = x.reshape(-1, width)
+        mean = rows.mean(1, keepdim=True)
+        mean = mean if centre else mean * 0
+        centred = rows - mean if centre else rows
+        factor = (centred.square().mean(1, keepdim=True) + eps).rsqrt()
+        y = centred * factor
+        y = y if weight is None else y * weight.reshape(-1)
+        y = y if bias is None else y + bias.reshape(-1)
+        return y.reshape(x.shape), mean, factor
+
     def formula(self, g, x, weight=None, bias=None, *, width, eps, centre):
         rows, g = x.reshape(-1, width), g.reshape(-1, width)
         centred = rows - rows.mean(1, keepdim=True) if centre else rows
@@ -186,6 +206,15 @@ def elements(x: ndarray, groups: int) -> int:
     return x.size // max(x.shape[1], 1) if groups == 0 else x.shape[1] * x.shape[2] // groups
 
 
+def channel_means(x: Any, groups: int) -> Any:
+    """Means in tensor operations: of channels over the batch (groups = 0) → (1, C), or over groups of them → (N, C)."""
+    if groups == 0:
+        return x.mean([d for d in range(x.ndim) if d != 1]).unsqueeze(0)
+    examples, channels = x.shape[:2]
+    found = x.reshape(examples, groups, -1).mean(2, keepdim=True)
+    return found.expand(examples, groups, channels // groups).reshape(examples, channels)
+
+
 class ChannelNormalizeSlope(Opaque):
     """Gradients of `ChannelNormalize`, from Σ g and Σ g (x − μ) of every channel of every example."""
 
@@ -211,6 +240,19 @@ class ChannelNormalizeSlope(Opaque):
         sums[1] *= factor
         found = [total for total, _ in zip((sums[1], sums[0]), parameters, strict=False)]
         return (gx, *(np.add.reduce(total, 0) for total in found))
+
+    def parts(self, g, x, *rest, groups, eps):
+        *parameters, mean, variance = rest
+        tail = (1,) * (x.ndim - 2)
+        channel = lambda p: p.reshape(*p.shape, *tail)
+        factor = channel((variance + eps).rsqrt())
+        normal = (x - channel(mean)) * factor
+        scaled = g * channel(parameters[0]) if parameters else g
+        first, second = channel_means(scaled, groups), channel_means(scaled * normal, groups)
+        gx = (scaled - channel(first) - normal * channel(second)) * factor
+        over = [d for d in range(x.ndim) if d != 1]
+        sums = ((g * normal).sum(over), g.sum(over))
+        return (gx, *(s for s, _ in zip(sums, parameters, strict=False)))
 
 
 def _channel_slope(
@@ -271,6 +313,16 @@ class ChannelNormalize(Fused):
 
         in_parallel(work, channel_pieces(x3) if groups == 0 else pieces(x3))
         return y.reshape(x.shape), mean, variance
+
+    def parts(self, x, weight=None, bias=None, *, groups, eps):
+        tail = (1,) * (x.ndim - 2)
+        channel = lambda p: p.reshape(*p.shape, *tail)
+        mean = channel_means(x, groups)
+        centred = x - channel(mean)
+        variance = channel_means(centred.square(), groups)
+        factor = (variance + eps).rsqrt()
+        y = centred * channel(factor if weight is None else factor * weight)
+        return (y if bias is None else y + channel(bias)), mean, variance
 
     def formula(self, g, x, weight=None, bias=None, *, groups, eps):
         shape = x.shape

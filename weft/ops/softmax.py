@@ -10,7 +10,7 @@ from .. import dtype as dtypes
 from ..dtype import FLOAT
 from ..errors import ShapeError
 from ..tensor import Tensor, wrap_dim, wrap_dims
-from .elementwise import conj
+from .elementwise import conj, where
 from .primitive import Reduction, register_module
 from .reduce import SUM, Along, axis_operation, refuse, restored
 
@@ -29,6 +29,12 @@ class Logsumexp(Reduction):
     def vjp(self, g, y, x, *, dim, keepdim):
         return (restored(g, dim, keepdim) * conj((x - restored(y, dim, keepdim)).exp()),)
 
+    def parts(self, x, *, dim, keepdim):
+        top = x.amax(dim, keepdim=True)
+        top = where(top.isfinite(), top, 0)
+        y = (x - top).exp().sum(dim, keepdim=True).log() + top
+        return y if keepdim else y.reshape([s for d, s in enumerate(x.shape) if d not in dim])
+
 
 class Softmax(Along):
     """exp xᵢ / Σⱼ exp xⱼ along `dim`."""
@@ -42,6 +48,10 @@ class Softmax(Along):
         weighted = g * y
         return (weighted - y * SUM(weighted, dim=(dim,), keepdim=True),)
 
+    def parts(self, x, *, dim):
+        y = (x - x.amax(dim, keepdim=True)).exp()
+        return y / y.sum(dim, keepdim=True)
+
 
 class LogSoftmax(Along):
     """xᵢ − log Σⱼ exp xⱼ along `dim`."""
@@ -52,6 +62,10 @@ class LogSoftmax(Along):
 
     def vjp(self, g, y, x, *, dim):
         return (g - y.exp() * SUM(g, dim=(dim,), keepdim=True),)
+
+    def parts(self, x, *, dim):
+        y = x - x.amax(dim, keepdim=True)
+        return y - y.exp().sum(dim, keepdim=True).log()
 
 
 LOGSUMEXP, SOFTMAX, LOG_SOFTMAX = Logsumexp(), Softmax(), LogSoftmax()

@@ -41,6 +41,11 @@ class Var(Reduction):
             return (g * where(centred == 0, math.nan, math.inf),)
         return (g * (2 / freedom) * centred,)
 
+    def parts(self, x, *, dim, keepdim, correction):
+        centred = x - x.mean(dim, keepdim=True)
+        total = centred.square().sum(dim, keepdim=keepdim)
+        return total / max(0, _count(x.shape, dim) - correction)
+
 
 def _count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
     return math.prod(shape[d] for d in dim)

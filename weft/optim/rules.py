@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 
+from ..autograd.modes import mode
 from ..tensor import Tensor
 
 Group = dict[str, Any]
@@ -19,9 +20,9 @@ def counter(start: float = 0.0) -> Tensor:
 
 
 def number(value: Tensor) -> Any:
-    """A 0-d tensor of the state as the formulas read it: a Python float, or, while a transform takes over
-    operations on it, a float64 tensor. Formulas use only arithmetic on it, so that both ways give the same."""
-    return value.item() if value._interpreter is None else value.double()
+    """A 0-d tensor of the state as the formulas read it: a Python float or, in a trace, a float64 tensor that
+    counts as one. Formulas use only arithmetic on it, so that both ways give the same."""
+    return value.item() if mode.tracer is None else mode.tracer.as_number(value)
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import no_grad
+from ..autograd.modes import mode, no_grad
 from ..nn.batchnorm import BatchNorm
 from ..nn.module import Module
 from ..tensor import Tensor
@@ -104,12 +104,14 @@ class AveragedModel(Module):
         """Take the parameters of `model`, as they are now, into the average."""
         own, current = self._averaged_tensors(self.module), self._averaged_tensors(model)
         with no_grad():
-            if self.n_averaged == 0:
+            first = self.n_averaged == 0
+            if mode.tracer is None and first:
                 _copy(own, current)
-            elif self.multi_avg_fn is not None:
-                self.multi_avg_fn(own, current, self.n_averaged)
             else:
-                _in_place(self.avg_fn or get_swa_avg_fn())(own, current, self.n_averaged)
+                average = self.multi_avg_fn or _in_place(self.avg_fn or get_swa_avg_fn())
+                average(own, current, self.n_averaged)
+            if mode.tracer is not None:  # whether it was the first shows only when the plan runs
+                _copy(own, [weft.where(first, new, mean) for new, mean in zip(current, own, strict=True)])
             if not self.use_buffers:
                 _copy(self.module.buffers(), model.buffers())
             self.n_averaged += 1

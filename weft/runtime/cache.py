@@ -25,7 +25,7 @@ _SUFFIX = ".object"
 _DIGEST = 16
 _LEDGER = "written"  # one byte for every page written since the last sweep
 _PAGE = 4096
-_DAY = 86_400.0
+_HOUR = 3600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +66,8 @@ def directory() -> pathlib.Path | None:
 def limit() -> int:
     """The number of bytes that the entries may take together."""
     try:
-        return int(float(os.environ.get("WEFT_CACHE_SIZE", "512")) * 2**20)
-    except ValueError:
+        return max(0, int(float(os.environ.get("WEFT_CACHE_SIZE", "512")) * 2**20))
+    except (ValueError, OverflowError):
         return 512 << 20
 
 
@@ -113,7 +113,7 @@ def _load(path: str) -> bytes | None:
     code = content[head:]
     if content[:head] != _MAGIC + _checksum(code):
         return None
-    if time.time() - used > _DAY:
+    if time.time() - used > _HOUR:
         with contextlib.suppress(OSError):
             os.utime(path)
     return code
@@ -174,7 +174,7 @@ def _sweep(place: pathlib.Path, room: int) -> None:
     now, total = time.time(), 0
     for used, size, path in sorted(_files(place), reverse=True):
         total += size
-        if total > room or (not path.endswith(_SUFFIX) and now - used > _DAY):
+        if total > room or (not path.endswith(_SUFFIX) and now - used > _HOUR):
             with contextlib.suppress(OSError):
                 os.unlink(path)
 

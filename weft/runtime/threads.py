@@ -34,7 +34,7 @@ def _blas_setters() -> list[ctypes._CFuncPtr]:
 
 
 def set_num_threads(count: int) -> None:
-    """Let matrix products use `count` threads."""
+    """Let matrix products, pieces of one operation and native plans use `count` threads."""
     global _requested
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise WeftError(f"set_num_threads: expected a positive integer, got {count!r}")

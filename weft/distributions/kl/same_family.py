@@ -9,6 +9,7 @@ import weft
 from ...autograd import enable_grad
 from ...nn import functional as F
 from ...tensor import Tensor
+from .. import constraints
 from ..bernoulli import Bernoulli
 from ..beta import Beta
 from ..binomial import Binomial
@@ -45,7 +46,7 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
-    if (p.total_count < q.total_count).any():
+    if constraints.fails(p.total_count >= q.total_count):
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
     one_trial = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return weft.where(p.total_count > q.total_count, math.inf, p.total_count * one_trial)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import weft
 
+from ...autograd.modes import mode
 from ...dtype import LOW_PRECISION, finfo, float32
 from ...errors import DtypeError, ShapeError
 from ...ops.fused import CHANNEL_NORMALIZE, ROW_NORMALIZE
@@ -228,7 +229,7 @@ def _check_batch_norm(
 ) -> None:
     name = "batch_norm"
     _check_input(name, input)
-    if not isinstance(momentum, (int, float)):
+    if not isinstance(momentum, (int, float)) and mode.tracer is None:
         raise TypeError(
             f"{name}: argument 'momentum' must be float, not {type(momentum).__name__}; for a cumulative average pass "
             "1 / number of batches seen"
