@@ -19,6 +19,7 @@ PIPELINE = (
     "constants",  # what depends on constants alone, computed now
     "neutral",  # what changes nothing, left out
     "share",  # equal expressions computed once
+    "orient",  # products computed transposed where only the transpose is read
     "views",  # copies where a view cannot be taken of dense memory
     "results",  # outputs and states, each with memory of its own
     "fuse",  # nodes gathered into kernels
@@ -28,7 +29,7 @@ PIPELINE = (
     "buffers",  # temporary values sharing memory
     "build",  # LLVM text, machine code, the table of steps
 )
-OPTIONAL = frozenset({"constants", "neutral", "share", "fuse", "place", "schedule", "buffers"})
+OPTIONAL = frozenset({"constants", "neutral", "share", "orient", "fuse", "place", "schedule", "buffers"})
 
 
 def __getattr__(name: str) -> Any:
@@ -48,7 +49,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     from .geometry import Geometry
     from .loops import Lowering
     from .plan import Plan
-    from .schedule import arrange, in_place
+    from .schedule import arrange, beside, in_place
 
     threads = threads or get_num_threads()
     on = {name for name in PIPELINE if name not in (without or ())}
@@ -69,6 +70,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     graph_pass("constants", simplify.fold_constants)
     graph_pass("neutral", simplify.remove_neutral)
     graph_pass("share", simplify.share_equal)
+    graph_pass("orient", simplify.orient)
     graph_pass("views", simplify.order_views)
     graph_pass("results", simplify.separate_results)
     geometry = Geometry()
@@ -78,6 +80,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     note("fuse", "\n".join(f"  {g.kind} {g.number} {list(g.space)}: {', '.join(n.op.name for n in g.nodes)}" for g in groups))
     if "place" in on:
         homes, order, closing = in_place(graph, fuser)
+        beside(graph, fuser, homes)
     else:
         homes, order, closing = {}, [], [s for s in graph.states if s.final is not None]
     stored = _stored(graph, fuser)
@@ -85,7 +88,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     before = {g: {h for h in groups if g.before >> h.number & 1} for g in groups}
     for first, second in order:
         before[second].add(first)
-    steps = [lowering(g) for g in _sorted(groups, before)]
+    steps = [step for g in _sorted(groups, before) if (step := lowering(g)) is not None]
     slots = arrange(steps, before, threads, "schedule" in on)
     verify.check_slots(slots, before)
     return Plan(graph, slots, lowering, closing, threads, "buffers" in on)

@@ -25,8 +25,9 @@ from .conv_tiles import (
 from .kernel import Kernel
 from .llvm import BITS, Function, Val
 
-UN = 4
-BLOCK_BYTES = 1 << 19  # of the pixels that one tile of the weight gradient runs over before the next one does
+BLOCK_BYTES = 1 << 15  # of the pixels that one tile of the weight gradient runs over before the next one does
+LARGE_BLOCK_BYTES = 1 << 17  # the same where the sums do not stay in the cache
+CACHED_SUMS = 1 << 20  # bytes
 
 
 class ConvInputGrad(DirectConv):
@@ -57,7 +58,7 @@ class ConvWeightGrad(Kernel):
     x: Access (n, h, w, c); y: Access (n, h, w, o).
 
     A tile is some input channels of one tap times some vectors of output channels, summed over the pixels of a block of
-    images and added to the workspace (group, tap, input channel, output channel); threads share the tiles. With few
+    images and added to the workspace (group, output vector, tap, input channel, lane); threads share the tiles. With few
     input channels the rows of a tile are channels of several taps, read from a copied band; threads share the images and
     their sums are added up at the end.
     """
@@ -73,8 +74,8 @@ class ConvWeightGrad(Kernel):
         self.taps = s.kernel[0] * s.kernel[1]
         item = BITS[self.kind] // 8
         block = 64 // item
-        self.width = -(-self.outer // block) * block
-        sums = self.groups * self.taps * self.inner * self.width * item
+        self.rows = self.taps * self.inner
+        sums = self.groups * self.rows * -(-self.outer // block) * block * item
         self.band = Band.fitting(x, s.forward_taps, s.inputs, s.batch, BAND_BYTES) if s.few else None
         self.workspace = 0 if self.band else sums
         self.scratch = sums + -(-self.band.size * item // 64) * 64 if self.band else 0
@@ -122,7 +123,7 @@ class _Writer:
                 tap, part = i % k.taps, i // k.taps
                 group, panel = divmod_(part // number, kind.number if k.groups > 1 else 0)  # noqa: B023
                 channel, panel = (part % number + first) * parts[0][2], panel + kind.first  # noqa: B023
-                place = ((group * k.taps + tap) * k.inner + channel) * k.width + panel * self.panels.width
+                place = self._place(group, panel, tap * k.inner + channel)
                 acc = self._start(place, kind, rows, new)  # noqa: B023
                 source = panel * self.panels.width if self.wise else channel + group * k.inner
                 acc = self._pixels(tap, n, h, source, group * k.outer + panel * self.panels.width, kind, rows, acc)  # noqa: B023
@@ -144,9 +145,10 @@ class _Writer:
         s = self.shape
         pixel = 64 + self.panels.width * BITS[self.kind] // 8  # bytes of x and y that one tile reads for a pixel
         image = s.counts[0] * s.counts[1] * pixel
-        if image <= BLOCK_BYTES:
-            return min(s.batch, BLOCK_BYTES // image), s.counts[0]
-        return 1, max(1, BLOCK_BYTES // (s.counts[1] * pixel))
+        limit = BLOCK_BYTES if self.k.workspace <= CACHED_SUMS else LARGE_BLOCK_BYTES
+        if image <= limit:
+            return min(s.batch, limit // image), s.counts[0]
+        return 1, max(1, limit // (s.counts[1] * pixel))
 
     def _blocks(self, count: int, size: int) -> Iterator[tuple[Any, Any]]:
         """(first, number) of each block."""
@@ -157,18 +159,23 @@ class _Writer:
         for i in each(f, 0, -(-count // size)):
             yield i * size, f.intrinsic("smin", size, count - i * size) if count % size else size
 
+    def _place(self, group: Any, panel: Any, row: Any) -> Any:
+        """Where the sums of a row (tap, input channel) for the first vector of a panel lie."""
+        vector = panel * self.panels.vectors + group * self.panels.total
+        return (vector * self.k.rows + row) * self.lanes
+
     def _start(self, place: Val, kind: Kind, rows: int, new: bool) -> list[Val]:
         f = self.f
         if new:
             return [f.const(self.kind, 0.0, self.lanes)] * (rows * kind.vectors)
-        places = [r * self.k.width + q * self.lanes for r in range(rows) for q in range(kind.vectors)]
+        places = [(q * self.k.rows + r) * self.lanes for r in range(rows) for q in range(kind.vectors)]
         start = f.offset(self.sums, place, self.kind)
         return [f.load(start, p, self.kind, self.lanes) for p in places]
 
     def _save(self, place: Val, kind: Kind, acc: list[Val]) -> None:
         start = self.f.offset(self.sums, place, self.kind)
         for i, value in enumerate(acc):
-            self.f.store(value, start, i // kind.vectors * self.k.width + i % kind.vectors * self.lanes)
+            self.f.store(value, start, (i % kind.vectors * self.k.rows + i // kind.vectors) * self.lanes)
 
     def _pixels(
         self, tap: Val, n: tuple[Any, Any], h: tuple[Any, Any], source: Val, target: Val, kind: Kind, rows: int, acc: list[Val]
@@ -222,17 +229,15 @@ class _Writer:
         if isinstance(count, int):
             unroll = max(u for u in range(1, 9) if count % u == 0 and (u == 1 or u * len(acc) <= UNROLLED))
             return carried(f, count // unroll, acc, lambda i, acc: some(i * unroll, unroll, acc), runs)
-        unroll = UN
-        acc = carried(f, count // unroll, acc, lambda i, acc: some(i * unroll, unroll, acc), runs=False)
-        done = count // unroll * unroll
-        return carried(f, count - done, acc, lambda i, acc: some(i + done, 1, acc), runs=False)
+        acc = carried(f, count // 2, acc, lambda i, acc: some(i * 2, 2, acc), runs=False)
+        return carried(f, count % 2, acc, lambda i, acc: some(count - 1, 1, acc), runs=False)
 
     # -------------------------------------------------------------------------------- few channels
     def few(self, band: Band) -> None:
         """Threads share the images; rows of a tile are channels of all taps, or of those in a line of the kernel."""
         f, k, s, lanes = self.f, self.k, self.shape, self.lanes
         limit = min(12, (f.target.registers - 2) // self.panels.vectors - 1)
-        size = k.taps * k.inner * k.width
+        size = k.rows * self.panels.total * lanes
         sweep(f, size, lanes, lambda i, mask: f.store(f.const(self.kind, 0.0, lanes), self.sums, i, mask))
         memory = f.offset(self.sums, size, self.kind)
         band.clear(f, memory, lanes)
@@ -250,14 +255,14 @@ class _Writer:
                 for p in each(f, kind.first, kind.first + kind.number):
                     target = f.offset(y, p * self.panels.width, self.kind)
                     if len(together) <= limit:
-                        self._taps(memory, band, together, target, lines, p * self.panels.width, kind)
+                        self._taps(memory, band, together, target, lines, self._place(0, p, 0), kind)
                         continue
                     for kh in each(f, 0, s.kernel[0]):
                         source = f.offset(memory, kh * (down * band.pitch), self.kind)
                         for first, parts, rows in even_parts(run, limit):
                             for part in range(first, first + parts):
                                 start = part * even_parts(run, limit)[0][2]
-                                place = (kh * run + start) * k.width + p * self.panels.width
+                                place = self._place(0, p, kh * run + start)
                                 self._taps(source, band, apart[start : start + rows], target, lines, place, kind)
 
     def _taps(
@@ -288,7 +293,7 @@ class _Writer:
             for e in range(min(lanes, run)):
                 q = start + e if run % lanes == 0 or run < lanes else f.intrinsic("smin", start + e, run - 1)
                 row = q % k.taps * k.inner + q // k.taps
-                rows.append((group * (k.taps * k.inner) + row) * k.width + vector * lanes)
+                rows.append(((group * vectors + vector) * k.rows + row) * lanes)
             values = self._totals(rows)
             values += [f.const(self.kind, 0.0, lanes)] * (lanes - len(values))
             for e, value in enumerate(transpose(f, values)):

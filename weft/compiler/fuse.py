@@ -2,7 +2,8 @@
 
 A *sweep* is a group of pointwise operations and reductions over one index space. An *anchor* is an operation with
 a kernel of its own (matrix product, convolution, random numbers) whose results pass through pointwise operations
-before they are stored. Everything else is a *host* group: one operation computed by its NumPy reference.
+before they are stored. An *assembly* copies its operands side by side. Everything else is a *host* group: one operation
+computed by its NumPy reference.
 
 The index space of a group is a tuple of sizes, cut finely enough that every value of the group varies or is repeated
 along each of them as a whole. Values that vary along all are full; a reduction over rows makes values that vary along
@@ -14,7 +15,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .geometry import Geometry, common_factors, is_view, pieces_of, squeezed, strides_over, varies_over
+from .geometry import (
+    Geometry,
+    common_factors,
+    contiguous_strides,
+    is_view,
+    offset_of,
+    pieces_of,
+    squeezed,
+    stand_in,
+    strides_over,
+    varies_over,
+)
 from .graph import Constant, Fetched, Graph, Node, Source, Value
 from .llvm import type_of
 
@@ -73,6 +85,8 @@ class Fuser:
                 self._place_pointwise(node)
             elif is_reduction(node):
                 self._place_reduction(node)
+            elif is_assembly(node):
+                self._start(node, "assembly", ())
             else:
                 self._start(node, "host", ())
         return [g for g in self.groups if g.nodes]
@@ -130,7 +144,7 @@ class Fuser:
         """Groups of the node's inputs, anchors first, then the latest."""
         if not self.enabled:
             return []
-        found = {g.number: g for v in node.inputs if (g := self._owner(v)) is not None and g.kind != "host"}
+        found = {g.number: g for v in node.inputs if (g := self._owner(v)) is not None and g.kind in ("sweep", "anchor")}
         return sorted(found.values(), key=lambda g: (g.kind == "anchor", g.number), reverse=True)
 
     def _independent(self, node: Node, group: Group) -> bool:
@@ -460,6 +474,25 @@ def _is_native(node: Node) -> bool:
         and (getattr(node.op, "lower", None) is not None or getattr(node.op, "combine", None) is not None)
         and all(type_of(v.dtype) is not None for v in (*node.inputs, node.output))
     )
+
+
+def is_assembly(node: Node) -> bool:
+    """Whether the node copies its inputs into windows of its result."""
+    return (
+        getattr(node.op, "pieces", None) is not None
+        and node.output.size > 0
+        and all(type_of(v.dtype) is not None and v.dtype == node.output.dtype for v in node.inputs)
+    )
+
+
+def windows(node: Node) -> tuple[Any, list[tuple[Value, int, tuple[int, ...]]]]:
+    """Of an assembly: what fills the rest (None: nothing is left), and for each input its offset and strides in bytes."""
+    shapes = [stand_in(v.shape, v.dtype, contiguous_strides(v.shape, v.dtype.itemsize)) for v in node.inputs]
+    out = stand_in(node.output.shape, node.output.dtype, contiguous_strides(node.output.shape, node.output.dtype.itemsize))
+    fill, views = node.op.pieces(out, *shapes, **node.params)
+    return fill, [
+        (v, offset_of(view), view.strides) for v, view in zip(node.inputs, views, strict=True) if v.size
+    ]
 
 
 def reduced_dims(node: Node) -> tuple[int, ...]:

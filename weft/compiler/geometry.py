@@ -28,6 +28,11 @@ def stand_in(shape: Sequence[int], dtype: Any, strides: Sequence[int]) -> np.nda
     return np.lib.stride_tricks.as_strided(np.ndarray((), dtype, _SPACE), tuple(shape), tuple(strides))
 
 
+def offset_of(view: np.ndarray) -> int:
+    """Bytes from the start of a stand-in to the start of a view of it."""
+    return view.__array_interface__["data"][0] - _BASE if view.size else 0
+
+
 class View:
     """A value as a window on its root: the value that owns the memory, an offset and strides in bytes."""
 
@@ -57,8 +62,7 @@ class Geometry:
                 stand_in(before.shape, before.dtype, source.strides), **value.node.params
             )
             seen = seen[value.index] if isinstance(seen, tuple) else seen
-            offset = seen.__array_interface__["data"][0] - _BASE if seen.size else 0
-            return View(source.root, source.offset + offset, seen.strides)
+            return View(source.root, source.offset + offset_of(seen), seen.strides)
         if isinstance(value.node.op, Captured):
             return View(value, 0, value.node.op.tensor.array.strides)
         return View(value, 0, contiguous_strides(value.shape, value.dtype.itemsize))

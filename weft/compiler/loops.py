@@ -10,12 +10,12 @@ import numpy as np
 
 from .anchors import Whole
 from .body import Access, Body, Step
-from .fuse import Fuser, Group, is_pointwise, merged, reduced_dims
+from .fuse import Fuser, Group, is_pointwise, merged, reduced_dims, windows
 from .geometry import Geometry, View, common_factors, squeezed, strides_over
 from .graph import Constant, Node, Value
 from .kernel import Kernel
 from .llvm import type_of
-from .sweep import Item, Sweep
+from .sweep import Item, Several, Sweep
 
 
 @dataclass
@@ -27,6 +27,7 @@ class Launch:
     group: Group
     reads: set[Value] = field(default_factory=set)
     writes: set[Value] = field(default_factory=set)
+    parts: dict[Value, Any] = field(default_factory=dict)  # roots of which only a part is written, by a name of the part
 
 
 @dataclass
@@ -45,11 +46,13 @@ class Lowering:
     def __init__(self, fuser: Fuser, stored: set[Value], homes: dict[Value, View]) -> None:
         self.fuser, self.geometry, self.stored, self.homes = fuser, fuser.geometry, stored, homes
 
-    def __call__(self, group: Group) -> Launch | HostCall:
+    def __call__(self, group: Group) -> Launch | HostCall | None:
         if group.kind == "host":
             (node,) = group.nodes
             roots = {self.window(v).root for v in node.inputs}
             return HostCall(node, group, roots, {self.window(v).root for v in node.outputs})
+        if group.kind == "assembly":
+            return self._assembly(group)
         if group.kind == "anchor" and isinstance(group.anchor, Whole):
             return self._whole(group)
         return self._anchored(group) if group.kind == "anchor" else self._sweep(group)
@@ -102,8 +105,8 @@ class Lowering:
                 stores.append((table.store(out, numbers, [space[i] for i in numbers]), table.numbers[out]))
         items, stores, space, rows = collapse(table.items, stores, space, group.rows)
         cost = 1 + sum(getattr(n.op, "cost", 1) for n in group.nodes)
-        kernel = Sweep(space, items, stores, rows, cost)
-        return Launch(kernel, table.words, group, table.reads, table.writes)
+        kernel = Sweep(items, stores, space, rows, cost)
+        return Launch(kernel, table.words, group, table.reads, table.writes, self._parts(group))
 
     # ------------------------------------------------------------------------------------ anchors
     def _anchored(self, group: Group) -> Launch:
@@ -114,7 +117,43 @@ class Lowering:
         maker = _BodyMaker(self, group, table)
         for node in group.nodes[1:]:
             maker.add(node)
-        return Launch(anchor.make(strides, maker.body(self.stored)), table.words, group, table.reads, table.writes)
+        kernel = anchor.make(strides, maker.body(self.stored))
+        return Launch(kernel, table.words, group, table.reads, table.writes, self._parts(group))
+
+    def _parts(self, group: Group) -> dict[Value, Any]:
+        """The windows of assemblies that a group writes to."""
+        found = {}
+        for node in group.nodes:
+            home = self.homes.get(node.output)
+            if home is not None and home.root.shape != node.output.shape:
+                found[home.root] = node
+        return found
+
+    def _assembly(self, group: Group) -> Launch | None:
+        """Copies of the operands that are not written to their windows already, in one kernel."""
+        (node,) = group.nodes
+        out, table = node.output, _Table(self, group)
+        fill, places = windows(node)
+        home = self.window(out)
+        kernels: list[Kernel] = []
+        if fill is not None:
+            kind = type_of(out.dtype)
+            space = squeezed(out.shape)
+            item = Item("constant", kind, (False,) * len(space), fill)
+            store = table.store(out, list(range(len(space))), list(space))
+            kernels.append(Sweep(*collapse([item], [(store, 0)], space, None)))
+        for v, offset, strides in places:
+            if v in self.homes and self.homes[v].root is home.root:
+                continue
+            space, kind = squeezed(v.shape), type_of(v.dtype)
+            load = Access(table.word(v), kind, strides_over(v.shape, self.element_strides(v), v.shape, space))
+            over = strides_over(v.shape, [s // v.dtype.itemsize for s in strides], v.shape, space)
+            store = Access(table.word(out, writes=True, more=offset), kind, over)
+            items = [Item("load", kind, (True,) * len(space), load)]
+            kernels.append(Sweep(*collapse(items, [(store, 0)], space, None)))
+        if not kernels:
+            return None
+        return Launch(Several(kernels, fill is not None), table.words, group, table.reads, table.writes)
 
     def _whole(self, group: Group) -> Launch:
         anchor, table = group.anchor, _Table(self, group)
@@ -146,10 +185,10 @@ class _Table:
             self.numbers[value] = len(self.items) - 1
         return len(self.items) - 1
 
-    def word(self, value: Value, writes: bool = False) -> int:
+    def word(self, value: Value, writes: bool = False, more: int = 0) -> int:
         view = self.lowering.window(value)
         (self.writes if writes else self.reads).add(view.root)
-        entry = (view.root, view.offset)
+        entry = (view.root, view.offset + more)
         if entry not in self.words or writes:
             self.words.append(entry)
             return len(self.words) - 1

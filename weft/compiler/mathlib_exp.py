@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from . import mathlib_tables as tables
-from .mathlib_tools import FORMATS, Tools, literal_value
+from .mathlib_tools import FORMATS, Tools, float_bits, literal_value
 
 
 class Exponentials(Tools):
@@ -14,19 +14,19 @@ class Exponentials(Tools):
 
     # ------------------------------------------------------------------------------ exponentials
     def _reduced(self, x: Any) -> tuple[Any, Any, Any]:
-        """(n, r, error of r) with x = n ln 2 + r, |r| ≤ ½ ln 2; n is an integer of the type's width."""
-        form, (high, low) = FORMATS[x.kind], tables.LN2[x.kind]
-        shifted = x * (1 / math.log(2)) + form.shifter
-        n = shifted - form.shifter
+        """(n, r, rough) with x = n ln 2 + r, |r| ≤ ½ ln 2; n has the shifter added, rough is r without the second part."""
+        shifter, (high, low) = FORMATS[x.kind].shifter, tables.LN2[x.kind]
+        shifted = x * (1 / math.log(2)) + shifter
+        n = shifted - shifter
         rough = x - n * high
-        r = rough - n * low
-        return self._whole(shifted), r, lambda: (rough - r) - n * low
+        return shifted, rough - n * low, rough
 
     def _exp(self, x: Any, shift: int = 0) -> Any:
         """eˣ · 2^shift."""
-        n, r, _ = self._reduced(self.clamp(x, *tables.EXP_RANGE[x.kind]))
-        y = 1.0 + (r + r * r * self.polynomial(r, tables.EXP[x.kind]))
-        return self.ldexp(y, n + shift if shift else n)
+        low, high = tables.EXP_RANGE[x.kind]
+        n, r, _ = self._reduced(self.clamp(x, low, high - shift))
+        y = self.polynomial(r, (1.0, 1.0, *tables.EXP[x.kind]))
+        return self.ldexp(y, self._whole(n) + shift)
 
     def exp(self, x: Any) -> Any:
         """eˣ."""
@@ -34,36 +34,46 @@ class Exponentials(Tools):
 
     def exp2(self, x: Any) -> Any:
         """2ˣ."""
-        form = FORMATS[x.kind]
+        shifter = FORMATS[x.kind].shifter
         x = self.clamp(x, *tables.EXP2_RANGE[x.kind])
-        shifted = x + form.shifter
-        r = x - (shifted - form.shifter)
-        return self.ldexp(self.polynomial(r, (1.0, *tables.EXP2[x.kind])), self._whole(shifted))
+        n = x + shifter
+        r = x - (n - shifter)
+        return self.ldexp(self.polynomial(r, (1.0, *tables.EXP2[x.kind])), self._whole(n))
 
     def expm1(self, x: Any) -> Any:
         """eˣ − 1, accurate near 0."""
-        form, high = FORMATS[x.kind], tables.EXP_RANGE[x.kind][1]
-        n, r, error = self._reduced(self.clamp(x, -float(2 * form.fraction), high))
-        grown = r * r * self.polynomial(r, tables.EXP[x.kind]) + error() + r  # eʳ − 1
-        half = self._two_to(n - 1)  # 2ⁿ/2 is finite for every n
+        form, (_, low) = FORMATS[x.kind], tables.LN2[x.kind]
+        n, r, rough = self._reduced(self.clamp(x, -2.0 * form.fraction, tables.EXP_RANGE[x.kind][1]))
+        lost = (rough - r) - (n - form.shifter) * low
+        grown = r + (r * r * self.polynomial(r, tables.EXP[x.kind]) + lost)  # eʳ − 1
+        half = self._two_to(n, -1)  # 2ⁿ/2 is finite for every n
         y = (half * grown + (half - 0.5)) * 2.0
         return self.select(self.abs(x) < 2.0 ** -(form.fraction + 2), x, y)
 
     def sigmoid(self, x: Any) -> Any:
-        """1 / (1 + e⁻ˣ), also where it is denormal."""
-        e = self.exp(-self.abs(x))
-        return self.select(x < 0.0, e, self.const(x.kind, 1.0, x.lanes)) / (e + 1.0)
+        """1 / (1 + e⁻ˣ), also where it is denormal.
+
+        With e⁻ˣ = 2ⁿ (1 + g) it is 1 / ((1 + 2ⁿ) + 2ⁿ g) for n < 0, and else 2⁻ⁿ / ((1 + 2⁻ⁿ) + g).
+        """
+        low, high = tables.EXP_RANGE[x.kind]
+        shifted, r, _ = self._reduced(self.clamp(-x, low, -low))
+        n = self._whole(shifted)
+        falling = n < 0
+        down = self.select(falling, n, -n)  # −|n|
+        grown = r + r * r * self.polynomial(r, tables.EXP[x.kind])
+        scale = self._power(self.intrinsic("smax", down, 2 - FORMATS[x.kind].bias))
+        y = 1.0 / ((scale + 1.0) + self.select(falling, grown * scale, grown))
+        return self.ldexp(y, self.select(falling, 0, down))
 
     def tanh(self, x: Any) -> Any:
-        """sinh x / cosh x: with e = exp(2|x|) − 1 it is e / (e + 2), or 1 − 2 / (e + 2) where that is near 1."""
-        size = self.abs(x)
+        """sinh x / cosh x; 1 − 2 / (e²ˣ + 1) away from 0."""
+        size, square = self.abs(x), x * x
+        small = size + size * square * self.polynomial(square, tables.TANH[x.kind])
         n, r, _ = self._reduced(self.least(size + size, float(FORMATS[x.kind].fraction)))
         grown = r + r * r * self.polynomial(r, tables.EXP[x.kind])
         scale = self._two_to(n)
-        e = scale * grown + (scale - 1.0)
-        small = size < 0.55
-        ratio = self.select(small, e, 2.0) / (e + 2.0)
-        return self.copysign(self.select(small, ratio, 1.0 - ratio), x)
+        large = 1.0 - 2.0 / (scale * grown + (scale + 1.0))
+        return self.copysign(self.select(size < 0.55, small, large), x)
 
     def sinh(self, x: Any) -> Any:
         """(eˣ − e⁻ˣ) / 2."""
@@ -85,7 +95,7 @@ class Exponentials(Tools):
         small = x < form.tiny
         x = self.select(small, x * 2.0**form.fraction, x)
         bits = self.bitcast(x, form.whole)
-        root = self._bits(x.kind, math.sqrt(0.5))
+        root = float_bits(x.kind, math.sqrt(0.5))
         above = (bits - root) & (-1 << form.fraction)  # e in the place of the exponent
         m = self.bitcast(bits - above, x.kind)
         e = self.cast(above >> form.fraction, x.kind)
@@ -190,7 +200,7 @@ class Exponentials(Tools):
         wide, y = self.cast(size, "f64"), self.cast(y, "f64")
         form, (high, low) = FORMATS["f64"], tables.LN2["f64"]
         bits = self.bitcast(wide, "i64")
-        above = (bits - self._bits("f64", math.sqrt(0.5))) & (-1 << form.fraction)
+        above = (bits - float_bits("f64", math.sqrt(0.5))) & (-1 << form.fraction)
         f = self.bitcast(bits - above, "f64") - 1.0
         e = self.cast(self.cast(above >> form.fraction, "i32"), "f64")
         s = f / (f + 2.0)
@@ -228,9 +238,9 @@ class Exponentials(Tools):
         outside = self.abs(product) > 800.0
         product_low = self.select(outside, 0.0, product_low)
         product = self.clamp(product, -800.0, 800.0)
-        n, r, lost = self._reduced(product)
+        n, r, _ = self._reduced(product)
         power = self.polynomial(r + product_low, (1.0, 1.0, *tables.EXP["f64"]))
-        power = self.ldexp(power, n)
+        power = self.ldexp(power, self._whole(n))
         falling = y < 0.0
         power = self.select(size.eq(0.0), self.select(falling, self.const("f64", math.inf, y.lanes), 0.0), power)
         return self.select(size.eq(math.inf), self.select(falling, self.const("f64", 0.0, y.lanes), math.inf), power)

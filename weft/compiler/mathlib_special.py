@@ -19,5 +19,5 @@ class Special(Tools):
         exponent = -self.polynomial(size, tables.ERF_LARGE)
         shifted = exponent + shifter
         r = exponent - (shifted - shifter)
-        large = 1.0 - self.polynomial(r, tables.EXP2_SHORT) * self._two_to(self._whole(shifted))
+        large = 1.0 - self.polynomial(r, tables.EXP2_SHORT) * self._two_to(shifted)
         return self.copysign(self.select(size < 0.99, small, large), x)

@@ -79,19 +79,21 @@ class Tools:
         return self.bitcast(self.bitcast(x, form.whole) ^ bit, x.kind)
 
     # ------------------------------------------------------------------------------ powers of two
-    def _bits(self, kind: str, value: float) -> int:
-        return float_bits(kind, value)
-
     def _whole(self, shifted: Any) -> Any:
         """The integer in a float to which the shifter was added."""
         form = FORMATS[shifted.kind]
         return self.bitcast(shifted, form.whole) - float_bits(shifted.kind, form.shifter)
 
-    def _two_to(self, n: Any) -> Any:
-        """2ⁿ as a float of the width of n, which must be the exponent of a normal number."""
+    def _power(self, n: Any) -> Any:
+        """2ⁿ as a float of the width of n, where it is normal; only the lowest bits of n count."""
         kind = "f32" if n.kind == "i32" else "f64"
         form = FORMATS[kind]
         return self.bitcast((n << form.fraction) + form.one_bits, kind)
+
+    def _two_to(self, shifted: Any, extra: int = 0) -> Any:
+        """2^(n + extra), where it is normal, for the integer n in a float to which the shifter was added."""
+        n = self.bitcast(shifted, FORMATS[shifted.kind].whole)
+        return self._power(n + extra if extra else n)
 
     def ldexp(self, x: Any, n: Any) -> Any:
         """x · 2ⁿ with one rounding, also where the result is denormal or infinite; |n| ≤ 2 · bias."""
@@ -100,7 +102,7 @@ class Tools:
             name = f"llvm.ldexp.{self.suffix(x.kind, x.lanes)}.{self.suffix('i32', x.lanes)}"
             return self.call(name, x.kind, x.lanes, x, small)
         half = n >> 1
-        return x * self._two_to(half) * self._two_to(n - half)
+        return x * self._power(half) * self._power(n - half)
 
     # --------------------------------------------------------------------------- exact operations
     def exactly(self, name: str, a: Any, b: Any) -> Any:

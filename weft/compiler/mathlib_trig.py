@@ -16,22 +16,26 @@ class Trigonometry(Tools):
     processors that cannot fuse products and sums). Beyond, results stay in [−1, 1] but mean nothing.
     """
 
-    def _quadrant(self, size: Any) -> tuple[Any, Any]:
-        """(q, r) with size = q π/2 + r, |r| ≤ π/4, for size ≥ 0; the lowest bits of the integer q count."""
+    def _quadrant(self, size: Any) -> tuple[Any, Any, Any]:
+        """(q, r, rest) with size = q π/2 + r + rest, |r| ≤ π/4, for size ≥ 0; the lowest bits of the integer q count."""
         form = FORMATS[size.kind]
         shifted = size * (2 / math.pi) + form.shifter
         n = shifted - form.shifter
-        q = self.bitcast(shifted, form.whole)
-        if self.target.fma:
-            r = size
-            for part in tables.HALF_PI[size.kind]:
-                r = self.fma(n, -part, r)
+        fused = self.target.fma
+        first, second, third = tables.HALF_PI[size.kind] if fused else tables.HALF_PI_SHORT
+        if fused:
+            step = self.fma(n, -first, size)
+            r = self.fma(n, -second, step)
+            rest = self.fma(n, -third, self.fma(n, -second, step - r))
         else:
-            r, n = self.cast(size, "f64"), self.cast(n, "f64")
-            for part in tables.HALF_PI_SHORT:
-                r = r - n * part
-            r = self.cast(r, size.kind)
-        return q, self.clamp(r, -0.84, 0.84)
+            size, n = self.cast(size, "f64"), self.cast(n, "f64")
+            step = size - n * first
+            r = step - n * second
+            rest = (step - r) - n * second - n * third
+            if form.whole == "i32":
+                r = self.cast(r + rest, "f32")
+                rest = self.const("f32", 0.0, r.lanes)
+        return self.bitcast(shifted, form.whole), self.clamp(r, -0.84, 0.84), rest
 
     def _sine_and_cosine(self, r: Any) -> tuple[Any, Any]:
         """Of |r| ≤ π/4."""
@@ -49,43 +53,43 @@ class Trigonometry(Tools):
 
     def sin(self, x: Any) -> Any:
         """sin x; see the class for its range."""
-        q, r = self._quadrant(self.abs(x))
-        y = self._wave(q, r)
+        q, r, rest = self._quadrant(self.abs(x))
+        y = self._wave(q, r + rest)
         return self.flip_sign(y, x)
 
     def cos(self, x: Any) -> Any:
         """cos x; see the class for its range."""
-        q, r = self._quadrant(self.abs(x))
-        return self._wave(q + 1, r)
+        q, r, rest = self._quadrant(self.abs(x))
+        return self._wave(q + 1, r + rest)
 
     def tan(self, x: Any) -> Any:
         """tan x; see the class for its range."""
-        q, r = self._quadrant(self.abs(x))
-        sine, cosine = self._sine_and_cosine(r)
+        q, r, rest = self._quadrant(self.abs(x))
+        z = r * r
+        t = r + (r * z * self.polynomial(z, tables.TAN[x.kind]) + (rest + rest * z))
         odd = (q & 1).ne(0)
-        y = self.select(odd, -cosine, sine) / self.select(odd, sine, cosine)
-        return self.flip_sign(y, x)
+        return self.flip_sign(self.select(odd, -1.0 / t, t), x)
 
     # ----------------------------------------------------------------------------------- inverses
-    def _arc(self, size: Any) -> tuple[Any, Any]:
-        """(whether size ≤ ½, asin of size or else of √((1 − size) / 2)), for size ≥ 0."""
+    def _arc(self, size: Any) -> tuple[Any, Any, Any]:
+        """(whether size ≤ ½, s, asin s − s) for s = size or else √((1 − size) / 2), size ≥ 0."""
         small = size <= 0.5
         z = self.select(small, size * size, 0.5 - size * 0.5)
         s = self.select(small, size, self.sqrt(z))
-        return small, s + s * z * self.polynomial(z, tables.ASIN[size.kind])
+        return small, s, s * z * self.polynomial(z, tables.ASIN[size.kind])
 
     def asin(self, x: Any) -> Any:
         """The angle in [−π/2, π/2] whose sine is x."""
         high, low, _ = tables.HALF_PI[x.kind]
-        small, y = self._arc(self.abs(x))
-        return self.copysign(self.select(small, y, high - (y + y - low)), x)
+        small, s, more = self._arc(self.abs(x))
+        return self.copysign(self.select(small, s + more, (high - 2.0 * s) - (2.0 * more - low)), x)
 
     def acos(self, x: Any) -> Any:
         """The angle in [0, π] whose cosine is x."""
         high, low, _ = tables.HALF_PI[x.kind]
-        small, y = self._arc(self.abs(x))
-        near = high - (self.copysign(y, x) - low)
-        far = y + y
+        small, s, more = self._arc(self.abs(x))
+        near = high - (self.copysign(s + more, x) - low)
+        far = 2.0 * (s + more)
         return self.select(small, near, self.select(x < 0.0, 2 * high - (far - 2 * low), far))
 
     def _angle(self, y: Any, x: Any) -> Any:

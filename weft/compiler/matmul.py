@@ -144,7 +144,7 @@ class Product(Kernel):
             return (*joined[:x], *joined[x + 1 :])
 
         for x in range(last):
-            for into in (last, last + 1, *range(x + 1, last)):
+            for into in (*range(x + 1, last), last, last + 1):
                 if sizes[x] == 1 or fits(x, into):
                     *batch, m, n = (size * sizes[x] if y == into else size for y, size in enumerate(sizes) if y != x)
                     a, b = join(a, x, into), join(b, x, into)
@@ -165,7 +165,7 @@ class Product(Kernel):
             each = 3 if self.b[-1] == 1 else 6 if self.b[-2] == 1 and self.k >= t.lanes else 2 * t.lanes
             work += vectors * self.k * each
         spaces = [x.strides for x in _accesses(self.body)]
-        return work + self.m * vectors * sum(1 if s[-1] in (0, 1) else t.lanes for s in spaces)
+        return work + self.m * vectors * sum(1 if s[-1] in (0, 1) else 2 * t.lanes for s in spaces)
 
     def key(self) -> str:
         sizes = f"{self.batch} {self.m} {self.n} {self.k} {self.a} {self.b} {self.words}"

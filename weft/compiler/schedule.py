@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .anchors import Whole
-from .fuse import Fuser, Group
-from .geometry import View, contiguous_strides
+from .fuse import Fuser, Group, merged, windows
+from .geometry import View, common_factors, contiguous_strides, squeezed, strides_over
 from .graph import Captured, Graph, State, Value
 from .loops import HostCall, Launch
 
@@ -63,6 +64,31 @@ def in_place(graph: Graph, fuser: Fuser) -> tuple[dict[Value, View], list[tuple[
     return homes, order, closing
 
 
+def beside(graph: Graph, fuser: Fuser, homes: dict[Value, View]) -> None:
+    """Let operands of assemblies be written straight into their windows, where nothing else needs them."""
+    users, results = graph.users(), set(graph.results)
+    for group in fuser.groups:
+        if group.kind != "assembly" or not group.nodes:
+            continue
+        (node,) = group.nodes
+        fill, places = windows(node)
+        if fill is not None or node.output in homes:
+            continue
+        for v, offset, strides in places:
+            maker = fuser.home.get(v.node)
+            if maker is None or users[v] != [node] or node.inputs.count(v) > 1 or v in results or v in homes:
+                continue
+            if maker.kind == "sweep" or (maker.kind == "anchor" and _addressable(maker, v, strides)):
+                homes[v] = View(node.output, offset, strides)
+
+
+def _addressable(group: Group, value: Value, strides: tuple[int, ...]) -> bool:
+    if isinstance(group.anchor, Whole):
+        return False
+    factors = common_factors(group.space, squeezed(value.shape))
+    return merged(strides_over(value.shape, strides, value.shape, factors), factors, group.space) is not None
+
+
 def _reads_alike(fuser: Fuser, group: Group, old: Value) -> bool:
     """Whether a group reads an old value only at the index where it writes the new one."""
     if group.kind == "host":
@@ -110,7 +136,7 @@ class Slot:
 @dataclass
 class _Phase:
     readers: dict[Value, set[int | None]] = field(default_factory=dict)
-    writers: dict[Value, int | None] = field(default_factory=dict)
+    writers: dict[Value, list[tuple[int | None, Any]]] = field(default_factory=dict)
     slots: list[Slot] = field(default_factory=list)
     turn: int = 0
 
@@ -118,8 +144,9 @@ class _Phase:
         """Whether the step can join the phase, and the thread that must run it (None: any)."""
         touching: set[int | None] = set()
         for root in step.reads | step.writes:
-            if root in self.writers:
-                touching.add(self.writers[root])
+            for only, part in self.writers.get(root, ()):
+                if root in step.reads or part is None or step.parts.get(root, part) is part:
+                    touching.add(only)
         for root in step.writes:
             touching |= self.readers.get(root, set())
         if not touching:
@@ -132,7 +159,7 @@ class _Phase:
         for root in step.reads:
             self.readers.setdefault(root, set()).add(only)
         for root in step.writes:
-            self.writers[root] = only
+            self.writers.setdefault(root, []).append((only, step.parts.get(root)))
 
 
 def arrange(

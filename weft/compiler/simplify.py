@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
+from ..ops.tracing import swapping
 from .geometry import Geometry, contiguous_strides, is_view
 from .graph import Constant, Draw, Graph, Node, Source, Value
 from .host import compute_node
@@ -112,6 +113,40 @@ def remove_neutral(graph: Graph) -> None:
 
 def _is_number(value: Value) -> bool:
     return isinstance(value.node.op, Constant) and value.size == 1
+
+
+def orient(graph: Graph) -> None:
+    """Compute the transpose of an operation directly where only the transpose of its result is read.
+
+    For operations that say `transposes`: f(a, b)ᵀ = f(bᵀ, aᵀ), with ᵀ swapping the last two dimensions.
+    """
+    geometry, users, results = Geometry(), graph.users(), set(graph.results)
+    for view in list(graph.nodes):
+        if not is_view(view.outputs[0]):
+            continue
+        made = view.inputs[0]
+        node = made.node
+        if not getattr(node.op, "transposes", False) or made in results or users.get(made) != [view]:
+            continue
+        strides, swapped = contiguous_strides(made.shape, made.dtype.itemsize), geometry(view.output)
+        if swapped.strides != (*strides[:-2], strides[-1], strides[-2]) or swapped.offset or len(view.outputs) > 1:
+            continue
+        if view.output.shape != (*made.shape[:-2], made.shape[-1], made.shape[-2]):
+            continue
+        first, second = (_swapped(graph, v, node) for v in reversed(node.inputs))
+        turned = Node(node.op, (first, second), node.params, node.line)
+        graph.nodes.insert(graph.nodes.index(node), turned)
+        graph.replace({view.output: turned.make((view.output.shape, made.dtype))[0]})
+        users, results = graph.users(), set(graph.results)
+    remove_dead(graph)
+
+
+def _swapped(graph: Graph, value: Value, before: Node) -> Value:
+    """The value with its last two dimensions swapped, as a view made before a node."""
+    step, params = swapping(len(value.shape))
+    node = Node(step, (value,), params, value.node.line)
+    graph.nodes.insert(graph.nodes.index(before), node)
+    return node.make(((*value.shape[:-2], value.shape[-1], value.shape[-2]), value.dtype))[0]
 
 
 def order_views(graph: Graph) -> None:

@@ -50,9 +50,9 @@ class Item:
 class Sweep(Kernel):
     """`stores` are (Access, number of an item); `rows` marks the inner sizes where there are row reductions."""
 
-    space: tuple[int, ...]
     items: tuple[Item, ...]
     stores: tuple[tuple[Access, int], ...]
+    space: tuple[int, ...]
     rows: tuple[bool, ...] | None
     cost: int = 1
     serial: bool = False
@@ -653,3 +653,23 @@ def finished(f: Function, item: Item, total: Val) -> Val:
 def fold(f: Function, op: Any, total: Val) -> Val:
     """One number from the lanes of a running total."""
     return f.fold(total, lambda a, b: op.combine(f, a, b))
+
+
+class Several(Kernel):
+    """Sweeps without private memory, one after the other in one function; the first is a fill that others write over."""
+
+    def __init__(self, kernels: Sequence[Sweep], fills: bool) -> None:
+        self.kernels, self.fills = list(kernels), fills
+        self.nbytes = sum(k.nbytes for k in kernels)
+        self.serial = sum(k.elements for k in kernels) <= SMALL
+        for k in self.kernels:
+            k.serial = self.serial
+
+    def key(self) -> str:
+        return f"several|{self.fills}|{self.serial}|" + "|".join(k.key() for k in self.kernels)
+
+    def emit(self, f: Function) -> None:
+        for number, kernel in enumerate(self.kernels):
+            if number == 1 and self.fills and not self.serial:
+                f.barrier()
+            kernel.emit(f)

@@ -72,6 +72,8 @@ class Stand(np.ndarray):
     def __array_function__(self, function: Callable, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.copyto and mode.tracer is not None:
             return mode.tracer.assign(*args[:2])
+        if function in _GEOMETRIC:
+            return function(*(plain(a) if isinstance(a, Stand) else a for a in args), **kwargs)
         raise _left_over() if mode.tracer is None else no_values(f"numpy.{function.__name__}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, *_: Any, **__: Any) -> Any:
@@ -85,6 +87,9 @@ class Stand(np.ndarray):
 
     def __repr__(self) -> str:
         return f"Stand({self.value})"
+
+
+_GEOMETRIC = frozenset({np.empty_like, np.may_share_memory})  # what looks at sizes and addresses only
 
 
 def _left_over() -> TraceError:

@@ -60,8 +60,9 @@ def check_groups(fuser: Any, groups: Sequence[Any]) -> None:
 def check_slots(slots: Sequence[Any], before: dict[Any, set[Any]]) -> None:
     """Every step comes after those it needs, in a later phase unless one thread runs both."""
     phase = {}
+    running = {slot.step.group for slot in slots}
     for slot in slots:
-        for group in before.get(slot.step.group, ()):
+        for group in before.get(slot.step.group, set()) & running:
             _demand(group in phase, "schedule", f"group {slot.step.group.number} runs before group {group.number}")
             earlier, alone = phase[group]
             together = alone is not None and alone == slot.only

@@ -73,6 +73,12 @@ class Primitive:
         """(shape, NumPy type) of the result (a tuple of them for several) from those of the inputs; None: no rule."""
         return None
 
+    # What a compiler may use, all optional: `native(node)` gives a kernel (see compiler/anchors.py), `parts(*tensors)` the
+    # same result in other operations, `pieces(out, *inputs)` a fill value and the windows of `out` that inputs are copied to.
+    native: Callable | None = None
+    parts: Callable | None = None
+    pieces: Callable | None = None
+
     # ---------------------------------------------------------------------------------- recording
     def plan(self, needs: tuple[bool, ...]) -> tuple[str | None, tuple[str | None, ...], bool]:
         """What to keep of the output and of each input when just `needs` need gradients.

@@ -21,6 +21,8 @@ from .primitive import F32, F64, Contraction, _raise_rank, mode, operation, summ
 class Matmul(Contraction):
     """(…, n, k) @ (…, k, m) → (…, n, m), leading dimensions broadcast."""
 
+    transposes = True  # (A B)ᵀ = Bᵀ Aᵀ
+
     def reference(self, x, other):
         if x.ndim > 2 and other.ndim == 2 and x.size:  # one large product instead of many small ones
             return np.matmul(x.reshape(-1, x.shape[-1]), other).reshape(*x.shape[:-1], other.shape[1])

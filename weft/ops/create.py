@@ -399,10 +399,10 @@ def like(
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     check_layout(layout, name)
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
-    if input._interpreter is not None:
+    if input._interpreter is not None and input._interpreter.level:
         return input._filled(0 if value is None else value).to(kind)
     order = "C" if str(memory_format).endswith("contiguous_format") else "K"
-    array = np.empty_like(input.array, kind.np, order=order)
+    array = np.empty_like(input._window(), kind.np, order=order)
     if value is not None:
         array.fill(checked_number(value, kind, name)[()])
     return made(array, requires_grad, device)

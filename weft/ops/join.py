@@ -30,6 +30,10 @@ class Cat(Opaque):
         whole = [x if b else x.unsqueeze(0).expand(size, *x.shape) for x, b in zip(inputs, batched, strict=True)]
         return CAT(*whole, dim=params["dim"] + 1)
 
+    def pieces(self, out, *xs, dim):
+        ends = np.cumsum([x.shape[dim] for x in xs])
+        return None, np.split(out, ends[:-1], dim)
+
 
 class Pad(Opaque):
     """x with widths[d] = (before, after) elements of `value` added around each dimension."""
@@ -47,6 +51,9 @@ class Pad(Opaque):
 
     def batch(self, inputs, batched, size, params):
         return PAD(inputs[0], widths=((0, 0), *params["widths"]), value=params["value"])
+
+    def pieces(self, out, x, *, widths, value):
+        return value, [out[tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))]]
 
 
 CAT, PAD = Cat(), Pad()

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtype import dtype
 from .elementwise import CAST
-from .primitive import Primitive
+from .primitive import PRIMITIVES, Primitive
 from .strided import STRIDED_READ, STRIDED_REPLACE, window_of
 from .view import EXPAND
 
@@ -27,6 +27,11 @@ def converting(to: np.dtype) -> Step:
 def repeating(shape: Sequence[int]) -> Step:
     """The primitive that broadcasts to `shape`."""
     return EXPAND, {"shape": tuple(shape)}
+
+
+def swapping(rank: int) -> Step:
+    """The primitive that swaps the last two of `rank` dimensions."""
+    return PRIMITIVES["Permute"], {"dims": (*range(rank - 2), rank - 1, rank - 2)}
 
 
 def reading(root: np.ndarray, view: np.ndarray) -> Step:

@@ -127,6 +127,9 @@ class Place(Opaque):
         index = ((None, None, None), *params["index"])
         return PLACE(inputs[0], index=index, shape=(size, *params["shape"]))
 
+    def pieces(self, out, x, *, index, shape):
+        return 0, [out[basic_key(index)]]
+
 
 class Diagonal(View):
     """The diagonal of two dimensions as a new last dimension."""
@@ -162,6 +165,9 @@ class PlaceDiagonal(Opaque):
     def batch(self, inputs, batched, size, params):
         shifted = {**params, "dim1": params["dim1"] + 1, "dim2": params["dim2"] + 1}
         return PLACE_DIAGONAL(inputs[0], **{**shifted, "shape": (size, *params["shape"])})
+
+    def pieces(self, out, x, *, offset, dim1, dim2, shape):
+        return 0, [np.diagonal(out, offset, dim1, dim2)]
 
 
 class Unfold(View):
