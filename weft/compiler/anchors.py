@@ -5,11 +5,12 @@ An operation returns one of these from its method `native(node)`; None means the
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .body import Body
-from .graph import Node, Value
+from .body import Access, Body
+from .graph import Draw, Node, Slot, Value
 from .kernel import Kernel
 from .llvm import type_of
 
@@ -24,6 +25,7 @@ class Anchor:
     """
 
     fusible = True
+    flat = False  # whether every operand has to be contiguous
 
     def __init__(
         self,
@@ -80,11 +82,52 @@ def product(node: Node, x: Value, y: Value) -> Anchor | None:
     return Anchor(node, (x, y), (*batch, m, n), make)
 
 
+def draw(node: Node) -> Anchor | None:
+    """Random numbers whose parameters are numbers, or probabilities one for each element."""
+    from .philox import RandomFill
+
+    op, out = node.op, node.output
+    if out.size == 0 or any(isinstance(a, Slot) for a in (*op.arguments[1:], *op.options.values())):
+        return None
+    given = inspect.signature(getattr(op.generator, op.sampler)).bind(*op.arguments, **op.options)
+    given.apply_defaults()
+    options, kind, probability = given.arguments, type_of(out.dtype), False
+    if op.sampler in ("uniform", "normal"):
+        if kind not in ("f32", "f64"):
+            return None
+        names = ("low", "high") if op.sampler == "uniform" else ("mean", "std")
+        parameters = tuple(options[name] for name in names)
+    elif op.sampler == "bernoulli":
+        parameters, kind = (options["p"],), "i1"
+        probability = isinstance(options["p"], Slot)
+        if probability and (node.inputs[1].shape != out.shape or type_of(node.inputs[1].dtype) not in ("f32", "f64")):
+            return None
+    elif op.sampler == "integers":
+        parameters = (options["low"], options["high"])
+        kind = "i64" if options["low"] < 0 else "u64"
+    else:
+        return None
+    if not probability and not all(isinstance(p, (int, float)) for p in parameters):
+        return None
+
+    def make(strides: Sequence[Strides], body: Body) -> Kernel:
+        access = None
+        if probability:
+            access, parameters_ = Access(1, type_of(node.inputs[1].dtype), (1,)), ()
+        else:
+            parameters_ = parameters
+        return RandomFill(out.size, op.sampler, kind, body, 0, parameters_, access)
+
+    anchor = Anchor(node, node.inputs, (out.size,), make, kind)
+    anchor.flat = probability
+    return anchor
+
+
 def find_anchors(nodes: Sequence[Node]) -> dict[Node, Any]:
     """The nodes that have kernels of their own."""
     found = {}
     for node in nodes:
-        native = getattr(node.op, "native", None)
+        native = draw if isinstance(node.op, Draw) else getattr(node.op, "native", None)
         anchor = native(node) if native is not None else None
         if anchor is not None:
             found[node] = anchor

@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from .attention import KEYS, ROW, Attention, Part, Side, transpose
+from .attention import KEYS, ROW, Attention, Part, Side
 from .body import Access
 from .llvm import BITS, Function, Val
 
@@ -157,29 +157,19 @@ class BackwardPart(Part):
         self.unpack(self.slope, "dq", kernel.width)
 
     def row_dots(self) -> list[Val]:
-        """Σ over the values of g ∘ o for each query."""
-        f, found = self.f, []
+        """Σ over the values of g ∘ o for each query; through the block of changes, which is still free."""
+        f, width = self.f, self.kernel.value_width
         places = [(self.at(name), *self.strides(name)) for name in ("g", "o")]
-        for v in range(self.vectors):
-            numbers = [min(v * self.lanes + j, self.tile.present - 1) for j in range(self.lanes)]
-            with f.loop(0, self.kernel.value_width, self.lanes, carry=[self.constants(0.0)[0]] * self.lanes) as loop:
-                mask = None
-                if self.kernel.value_width % self.lanes:
-                    mask = f.tail_mask(self.lanes, self.kernel.value_width - loop.i)
-                sums = []
-                for n, s in zip(numbers, loop.carry, strict=True):
-                    index = [(self.first + n) * row + loop.i * column for _, row, column in places]
-                    g, o = (
-                        f.load(at, i, self.kind, self.lanes, mask, column)
-                        for (at, _, column), i in zip(places, index, strict=True)
-                    )
-                    sums.append(g * o + s)
-                loop.next(sums)
-            columns = transpose(f, loop.results)
-            while len(columns) > 1:
-                columns = [x + y for x, y in zip(columns[::2], columns[1::2], strict=True)]
-            found += columns
-        return found
+        with f.loop(0, self.tile.present, runs=True) as loop:
+            starts = [f.offset(at, (self.first + loop.i) * row, self.kind) for at, row, _ in places]
+            total = f.const(self.kind, 0.0, self.wide)
+            for c in range(0, width, self.wide):
+                mask = f.tail_mask(self.wide, width - c) if width - c < self.wide else None
+                parts = zip(starts, places, strict=True)
+                g, o = (f.load(at, c * column, self.kind, self.wide, mask, column) for at, (_, _, column) in parts)
+                total = g * o + total
+            f.store(f.total(total), self.changes, loop.i)
+        return self.load_row(self.changes)
 
     def row_normalizers(self) -> list[Val]:
         """lse of each query; ∞ where no key was seen, so that all weights are 0."""

@@ -145,7 +145,7 @@ class DirectConv(Kernel):
         return f"DirectConv{parts}{words}|{self.body.key()}"
 
     def emit(self, f: Function) -> None:
-        writer = _Writer(self, f)
+        writer = DirectWriter(self, f)
         writer.pack()
         f.barrier()
         if self.band:
@@ -174,7 +174,7 @@ class ConvForward(DirectConv):
 # ------------------------------------------------------------------------------------------- emission
 
 
-class _Writer:
+class DirectWriter:
     """Writes a DirectConv for one target."""
 
     def __init__(self, kernel: DirectConv, f: Function) -> None:

@@ -87,7 +87,7 @@ class ConvWeightGrad(Kernel):
         return f"ConvWeightGrad{self.shape}{self.x}{self.y}{self.workspace_word},{self.scratch_word}|{self.body.key()}"
 
     def emit(self, f: Function) -> None:
-        writer = _Writer(self, f)
+        writer = WeightGradWriter(self, f)
         if self.band:
             writer.few(self.band)
         else:
@@ -96,7 +96,7 @@ class ConvWeightGrad(Kernel):
         writer.deliver()
 
 
-class _Writer:
+class WeightGradWriter:
     """Writes a ConvWeightGrad for one target."""
 
     def __init__(self, kernel: ConvWeightGrad, f: Function) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from ..autograd.modes import mode
 from ..errors import ShapeError
 from ..ops.primitive import View
-from ..random import Generator
+from ..random import BLOCK, Generator
 from .graph import Argument, Captured, Constant, Draw, Fetched, Graph, Node, Slot, Value
 
 
@@ -78,7 +78,7 @@ def _viewed(op: View, x: np.ndarray, **params: Any) -> Any:
 def _drawn(op: Draw, inputs: Sequence[np.ndarray]) -> np.ndarray:
     first, second, low, high = map(int, inputs[0])
     generator = Generator()
-    generator._key, generator.offset = (first, second), low | high << 64
+    generator._key, generator.offset = (first, second), BLOCK * (low | high << 64)
     filled = lambda x: inputs[x.number] if isinstance(x, Slot) else x
     return getattr(generator, op.sampler)(*map(filled, op.arguments), **{k: filled(v) for k, v in op.options.items()})
 

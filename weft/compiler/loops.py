@@ -15,6 +15,7 @@ from .geometry import Geometry, View, common_factors, squeezed, strides_over
 from .graph import Constant, Node, Value
 from .kernel import Kernel
 from .llvm import type_of
+from .simplify import MOVE
 from .sweep import Item, Several, Sweep
 
 
@@ -280,9 +281,12 @@ class _BodyMaker:
         return "load", self.loads.index(access)
 
     def body(self, stored: set[Value]) -> Body:
-        first = self.group.anchor.node.output
+        first, kind = self.group.anchor.node.output, self.group.anchor.kind
         at, start = {first: 0}, 1 + len(self.constants) + len(self.loads)
         made = []
+        if kind != type_of(first.dtype):  # the kernel gives another type than the operation
+            made.append(Step(MOVE, (0,), type_of(first.dtype), None))
+            at[first] = start
         for node, operands in self.steps:
             places = {"constant": 1, "load": 1 + len(self.constants)}
             found = tuple(at[what] if kind == "value" else places[kind] + what for kind, what in operands)
@@ -296,7 +300,6 @@ class _BodyMaker:
                 over = strides_over(out.shape, self.lowering.element_strides(out), out.shape, factors)
                 word = self.table.word(out, writes=True)
                 stores.append((Access(word, type_of(out.dtype), merged(over, factors, self.group.space)), at[out]))
-        kind = self.group.anchor.kind
         return Body((kind,), tuple(self.constants), tuple(self.loads), tuple(made), tuple(stores))
 
 

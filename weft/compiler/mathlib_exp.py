@@ -26,7 +26,8 @@ class Exponentials(Tools):
         low, high = tables.EXP_RANGE[x.kind]
         n, r, _ = self._reduced(self.clamp(x, low, high - shift))
         y = self.polynomial(r, (1.0, 1.0, *tables.EXP[x.kind]))
-        return self.ldexp(y, self._whole(n) + shift)
+        n = n - (FORMATS[x.kind].shifter - shift)
+        return self.scaled(y, n)
 
     def exp(self, x: Any) -> Any:
         """eˣ."""
@@ -36,9 +37,8 @@ class Exponentials(Tools):
         """2ˣ."""
         shifter = FORMATS[x.kind].shifter
         x = self.clamp(x, *tables.EXP2_RANGE[x.kind])
-        n = x + shifter
-        r = x - (n - shifter)
-        return self.ldexp(self.polynomial(r, (1.0, *tables.EXP2[x.kind])), self._whole(n))
+        n = (x + shifter) - shifter
+        return self.scaled(self.polynomial(x - n, (1.0, *tables.EXP2[x.kind])), n)
 
     def expm1(self, x: Any) -> Any:
         """eˣ − 1, accurate near 0."""
@@ -55,15 +55,14 @@ class Exponentials(Tools):
 
         With e⁻ˣ = 2ⁿ (1 + g) it is 1 / ((1 + 2ⁿ) + 2ⁿ g) for n < 0, and else 2⁻ⁿ / ((1 + 2⁻ⁿ) + g).
         """
-        low, high = tables.EXP_RANGE[x.kind]
-        shifted, r, _ = self._reduced(self.clamp(-x, low, -low))
-        n = self._whole(shifted)
-        falling = n < 0
-        down = self.select(falling, n, -n)  # −|n|
+        low, _ = tables.EXP_RANGE[x.kind]
+        shifted, r, _ = self._reduced(-self.clamp(x, low, -low))
+        n = shifted - FORMATS[x.kind].shifter
+        falling = n < 0.0
         grown = r + r * r * self.polynomial(r, tables.EXP[x.kind])
-        scale = self._power(self.intrinsic("smax", down, 2 - FORMATS[x.kind].bias))
-        y = 1.0 / ((scale + 1.0) + self.select(falling, grown * scale, grown))
-        return self.ldexp(y, self.select(falling, 0, down))
+        scale = self.scaled(self.const(x.kind, 1.0, x.lanes), -self.abs(n))
+        y = 1.0 / (1.0 + (scale + self.select(falling, grown * scale, grown)))
+        return self.scaled(y, self.select(falling, 0.0, -n))
 
     def tanh(self, x: Any) -> Any:
         """sinh x / cosh x; 1 − 2 / (e²ˣ + 1) away from 0."""
@@ -240,7 +239,7 @@ class Exponentials(Tools):
         product = self.clamp(product, -800.0, 800.0)
         n, r, _ = self._reduced(product)
         power = self.polynomial(r + product_low, (1.0, 1.0, *tables.EXP["f64"]))
-        power = self.ldexp(power, self._whole(n))
+        power = self.scaled(power, n - form.shifter)
         falling = y < 0.0
         power = self.select(size.eq(0.0), self.select(falling, self.const("f64", math.inf, y.lanes), 0.0), power)
         return self.select(size.eq(math.inf), self.select(falling, self.const("f64", 0.0, y.lanes), math.inf), power)

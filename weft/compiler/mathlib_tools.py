@@ -79,11 +79,6 @@ class Tools:
         return self.bitcast(self.bitcast(x, form.whole) ^ bit, x.kind)
 
     # ------------------------------------------------------------------------------ powers of two
-    def _whole(self, shifted: Any) -> Any:
-        """The integer in a float to which the shifter was added."""
-        form = FORMATS[shifted.kind]
-        return self.bitcast(shifted, form.whole) - float_bits(shifted.kind, form.shifter)
-
     def _power(self, n: Any) -> Any:
         """2ⁿ as a float of the width of n, where it is normal; only the lowest bits of n count."""
         kind = "f32" if n.kind == "i32" else "f64"
@@ -95,14 +90,16 @@ class Tools:
         n = self.bitcast(shifted, FORMATS[shifted.kind].whole)
         return self._power(n + extra if extra else n)
 
-    def ldexp(self, x: Any, n: Any) -> Any:
-        """x · 2ⁿ with one rounding, also where the result is denormal or infinite; |n| ≤ 2 · bias."""
-        if self.target.vector_bytes == 64:  # one instruction
-            small = self.cast(n, "i32")
-            name = f"llvm.ldexp.{self.suffix(x.kind, x.lanes)}.{self.suffix('i32', x.lanes)}"
-            return self.call(name, x.kind, x.lanes, x, small)
-        half = n >> 1
-        return x * self._power(half) * self._power(n - half)
+    def scaled(self, x: Any, n: Any) -> Any:
+        """x · 2ⁿ for a float n without fraction, rounded once; also where the result is denormal or infinite."""
+        form = FORMATS[x.kind]
+        if self.target.vector_bytes * 8 == x.lanes * form.width == 512:  # AVX-512 has it as an instruction
+            name = "llvm.x86.avx512.mask.scalef." + ("ps.512" if x.kind == "f32" else "pd.512")
+            mask, rounding = self.const("i16" if x.kind == "f32" else "i8", -1), self.const("i32", 4)
+            return self.call(name, x.kind, x.lanes, x, n, x, mask, rounding)
+        whole = self.bitcast(n + form.shifter, form.whole) - float_bits(x.kind, form.shifter)
+        half = whole >> 1
+        return x * self._power(half) * self._power(whole - half)
 
     # --------------------------------------------------------------------------- exact operations
     def exactly(self, name: str, a: Any, b: Any) -> Any:

@@ -17,25 +17,20 @@ class Trigonometry(Tools):
     """
 
     def _quadrant(self, size: Any) -> tuple[Any, Any, Any]:
-        """(q, r, rest) with size = q π/2 + r + rest, |r| ≤ π/4, for size ≥ 0; the lowest bits of the integer q count."""
+        """(q, n, r) with size = n π/2 + r, |r| ≤ π/4, for size ≥ 0; q has the bits of the integer n at its end."""
         form = FORMATS[size.kind]
         shifted = size * (2 / math.pi) + form.shifter
         n = shifted - form.shifter
-        fused = self.target.fma
-        first, second, third = tables.HALF_PI[size.kind] if fused else tables.HALF_PI_SHORT
-        if fused:
-            step = self.fma(n, -first, size)
-            r = self.fma(n, -second, step)
-            rest = self.fma(n, -third, self.fma(n, -second, step - r))
+        if self.target.fma:
+            r = size
+            for part in tables.HALF_PI[size.kind]:
+                r = self.fma(n, -part, r)
         else:
-            size, n = self.cast(size, "f64"), self.cast(n, "f64")
-            step = size - n * first
-            r = step - n * second
-            rest = (step - r) - n * second - n * third
-            if form.whole == "i32":
-                r = self.cast(r + rest, "f32")
-                rest = self.const("f32", 0.0, r.lanes)
-        return self.bitcast(shifted, form.whole), self.clamp(r, -0.84, 0.84), rest
+            r, wide = self.cast(size, "f64"), self.cast(n, "f64")
+            for part in tables.HALF_PI_SHORT:
+                r = r - wide * part
+            r = self.cast(r, size.kind)
+        return self.bitcast(shifted, form.whole), n, self.clamp(r, -0.84, 0.84)
 
     def _sine_and_cosine(self, r: Any) -> tuple[Any, Any]:
         """Of |r| ≤ π/4."""
@@ -53,20 +48,32 @@ class Trigonometry(Tools):
 
     def sin(self, x: Any) -> Any:
         """sin x; see the class for its range."""
-        q, r, rest = self._quadrant(self.abs(x))
-        y = self._wave(q, r + rest)
+        q, _, r = self._quadrant(self.abs(x))
+        y = self._wave(q, r)
         return self.flip_sign(y, x)
 
     def cos(self, x: Any) -> Any:
         """cos x; see the class for its range."""
-        q, r, rest = self._quadrant(self.abs(x))
-        return self._wave(q + 1, r + rest)
+        q, _, r = self._quadrant(self.abs(x))
+        return self._wave(q + 1, r)
+
+    def _rest_of_angle(self, size: Any, n: Any, r: Any) -> Any:
+        """size − n π/2 − r, for r near size − n π/2."""
+        first, second, third = tables.HALF_PI[size.kind]
+        product, product_low = self.two_product(n, self.const(n.kind, second, n.lanes))
+        near, lost = self.two_sum(self.fma(n, -first, size), -product)
+        return self.exactly("fsub", near, r) + (lost - product_low - n * third)
 
     def tan(self, x: Any) -> Any:
         """tan x; see the class for its range."""
-        q, r, rest = self._quadrant(self.abs(x))
+        size = self.abs(x)
+        q, n, r = self._quadrant(size)
         z = r * r
-        t = r + (r * z * self.polynomial(z, tables.TAN[x.kind]) + (rest + rest * z))
+        more = r * z * self.polynomial(z, tables.TAN[x.kind])
+        if self.target.fma:  # what was lost by rounding r would be doubled and more
+            rest = self._rest_of_angle(size, n, r)
+            more = more + (rest + rest * z)
+        t = r + more
         odd = (q & 1).ne(0)
         return self.flip_sign(self.select(odd, -1.0 / t, t), x)
 

@@ -58,7 +58,8 @@ class Stream:
             moved = self.moves_on(key)
             place = start + offset - self.offset if moved else offset
             row[:2] = start_key if moved else key
-            row[2], row[3] = place & WORD, place >> 64
+            block = place // BLOCK
+            row[2], row[3] = block & WORD, block >> 64
         if not self.made_here:
             key, offset = self.final
             if self.moves_on(key):
