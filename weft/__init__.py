@@ -35,7 +35,8 @@ from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .tensor import Size, Tensor  # noqa: F401
 
 if _TYPE_CHECKING:
-    from . import array_api, data, distributions, inspect, io, nn, optim, testing  # noqa: F401
+    from . import array_api, compiler, data, distributions, inspect, io, nn, optim, testing  # noqa: F401
+    from .compiler.compiled import compile  # noqa: F401
     from .io import load, save  # noqa: F401
 
 __version__ = "0.1.0"
@@ -46,7 +47,7 @@ contiguous_format, preserve_format, channels_last = "contiguous_format", "preser
 
 
 # Packages that most programs need only a part of: imported when they are first asked for, as are their names below.
-_PACKAGES = ("array_api", "data", "distributions", "inspect", "io", "nn", "optim", "testing")
+_PACKAGES = ("array_api", "compiler", "data", "distributions", "inspect", "io", "nn", "optim", "testing")
 
 # Functions that PyTorch offers both here and in `nn.functional`.
 _ALSO_TOP_LEVEL = """
@@ -95,4 +96,8 @@ def _space(name: str) -> _types.ModuleType:
 
 _publish()
 _keep_freed_memory()
-__getattr__, __dir__ = _later(__name__, _PACKAGES, {"nn.functional": _ALSO_TOP_LEVEL, "io": ("load", "save")})
+__getattr__, __dir__ = _later(
+    __name__,
+    _PACKAGES,
+    {"nn.functional": _ALSO_TOP_LEVEL, "io": ("load", "save"), "compiler.compiled": ("compile",)},
+)

@@ -92,7 +92,7 @@ def test_barriers_inside_a_step_of_one_thread_pass(runner):
     assert x[0] == y[0] == 1000
 
 
-def test_an_empty_Plan(runner):
+def test_an_empty_plan(runner):
     run(runner, Plan())
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from typing import Any
 
@@ -20,6 +21,7 @@ PIPELINE = (
     "neutral",  # what changes nothing, left out
     "share",  # equal expressions computed once
     "orient",  # products computed transposed where only the transpose is read
+    "layouts",  # the order of dimensions in memory, for convolutions
     "views",  # copies where a view cannot be taken of dense memory
     "results",  # outputs and states, each with memory of its own
     "fuse",  # nodes gathered into kernels
@@ -43,7 +45,7 @@ def __getattr__(name: str) -> Any:
 def build_plan(graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
     from . import simplify, verify
-    from .anchors import find_anchors
+    from .anchors import choose_layouts, find_anchors
     from .expand import expand
     from .fuse import Fuser
     from .geometry import Geometry
@@ -71,10 +73,12 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     graph_pass("neutral", simplify.remove_neutral)
     graph_pass("share", simplify.share_equal)
     graph_pass("orient", simplify.orient)
-    graph_pass("views", simplify.order_views)
+    anchors = find_anchors(graph.nodes)
+    geometry = Geometry(choose_layouts(graph, anchors))
+    note("layouts", "\n".join(f"  {v!r}: {order}" for v, order in geometry.layouts.items()))
+    graph_pass("views", functools.partial(simplify.order_views, geometry=geometry))
     graph_pass("results", simplify.separate_results)
-    geometry = Geometry()
-    fuser = Fuser(graph, geometry, find_anchors(graph.nodes), "fuse" in on)
+    fuser = Fuser(graph, geometry, anchors, "fuse" in on)
     groups = fuser.run()
     verify.check_groups(fuser, groups)
     note("fuse", "\n".join(f"  {g.kind} {g.number} {list(g.space)}: {', '.join(n.op.name for n in g.nodes)}" for g in groups))

@@ -10,29 +10,33 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .body import Access, Body
-from .graph import Draw, Node, Slot, Value
+from .geometry import Geometry, contiguous_strides, is_view
+from .graph import Draw, Graph, Node, Slot, Source, Value
 from .kernel import Kernel
 from .llvm import type_of
+from .simplify import MOVE
 
 Strides = tuple[int, ...]
 
 
 class Anchor:
-    """`make(strides, body)` builds the kernel: argument words are the operands, then what the body names.
+    """`make(strides, body, word)` builds the kernel: argument words are the operands, then what the body names, then the
+    shared workspace and the private scratch memory in the words from `word` on.
 
     `strides` has for each operand its strides in elements. The body's one given value is the result at an index of
     `space`. Without `fusible`, nothing joins the kernel and the body only stores.
     """
 
     fusible = True
-    flat = False  # whether every operand has to be contiguous
+    dense: tuple[Value, ...] = ()  # operands that have to be contiguous
+    images: tuple[Value, ...] = ()  # operands and results (n, c, *positions) whose channels have to be densest
 
     def __init__(
         self,
         node: Node,
         operands: Sequence[Value],
         space: Sequence[int],
-        make: Callable[[Sequence[Strides], Body], Kernel],
+        make: Callable[[Sequence[Strides], Body, int], Kernel],
         kind: str | None = None,
     ) -> None:
         self.node, self.operands, self.space, self.make = node, tuple(operands), tuple(space), make
@@ -43,10 +47,12 @@ class Whole:
     """A kernel for an operation with several results, or whose results nothing can join.
 
     `make(strides, results)` gets the strides of the operands and of the results; the argument words are the operands,
-    then the results. `dense`: every operand and result is copied to be contiguous first where it is not.
+    then the results, then workspace and scratch memory. `dense`: operands that are not contiguous are copied first.
     """
 
     fusible = False
+
+    images: tuple[Value, ...] = ()
 
     def __init__(
         self,
@@ -55,7 +61,8 @@ class Whole:
         make: Callable[[Sequence[Strides], Sequence[Strides]], Kernel],
         dense: bool = False,
     ) -> None:
-        self.node, self.operands, self.make, self.dense = node, tuple(operands), make, dense
+        self.node, self.operands, self.make = node, tuple(operands), make
+        self.dense = self.operands if dense else ()
         self.space: tuple[int, ...] = ()
 
 
@@ -76,10 +83,152 @@ def product(node: Node, x: Value, y: Value) -> Anchor | None:
         ]
         return (*lead, *strides[-2:])
 
-    def make(strides: Sequence[Strides], body: Body) -> Kernel:
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
         return getattr(Product, "planned", Product)(kind, batch, m, n, k, spread(x, strides[0]), spread(y, strides[1]), body)
 
     return Anchor(node, (x, y), (*batch, m, n), make)
+
+
+# ------------------------------------------------------------------------------------- convolutions
+
+LAST = (0, 2, 3, 1)  # images with the channels densest
+
+
+def windows_of(node: Node, x: Value, y: Value, w: Value, params: dict[str, Any]) -> Any:
+    """The shape of a convolution between images x and y with kernels w; None where there is no native form."""
+    from .conv import ConvShape
+
+    if len(x.shape) not in (3, 4) or type_of(x.dtype) not in ("f32", "f64") or not (x.size and y.size and w.size):
+        return None
+    one = (1,) if len(x.shape) == 3 else ()
+    pad = (0,) if len(x.shape) == 3 else ()
+    return ConvShape(
+        batch=x.shape[0],
+        inputs=x.shape[1],
+        outputs=y.shape[1],
+        image=(*one, *x.shape[2:]),
+        counts=(*one, *y.shape[2:]),
+        kernel=(*one, *w.shape[2:]),
+        stride=(*one, *params["stride"]),
+        padding=(*pad, *params["padding"]),
+        dilation=(*one, *params["dilation"]),
+        groups=params["groups"],
+    )
+
+
+def _image(arg: int, kind: str, strides: Strides) -> Access:
+    """An image (n, c, *positions) as an access in the order (n, h, w, c)."""
+    n, c, *rest = strides
+    high, wide = rest if len(rest) == 2 else (0, *rest)
+    return Access(arg, kind, (n, high, wide, c))
+
+
+def _filter(arg: int, kind: str, strides: Strides) -> Access:
+    o, i, *rest = strides
+    high, wide = rest if len(rest) == 2 else (0, *rest)
+    return Access(arg, kind, (o, i, high, wide))
+
+
+def _images_body(body: Body) -> Body:
+    """A body over (n, c, *positions) as one over (n, h, w, c)."""
+    turn = lambda a: _image(a.arg, a.kind, a.strides)
+    return Body(body.given, body.constants, tuple(map(turn, body.loads)), body.steps, tuple((turn(a), n) for a, n in body.stores))
+
+
+def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | None:
+    """The convolution of images with kernels, or its adjoint, which spreads images over larger ones."""
+    from .conv import ConvForward
+    from .conv_grad import ConvInputGrad
+
+    shape = windows_of(node, *((node.output, x) if adjoint else (x, node.output)), w, node.params)
+    if shape is None:
+        return None
+    kind = type_of(x.dtype)
+    kernel = ConvInputGrad if adjoint else ConvForward
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        image, weight = _image(0, kind, strides[0]), _filter(1, kind, strides[1])
+        return kernel(shape, image, weight, _images_body(body), word, word + 1)
+
+    anchor = Anchor(node, (x, w), node.output.shape, make)
+    anchor.images = (node.output, *(() if shape.few and not adjoint else (x,)))
+    anchor.dense = (w,)
+    return anchor
+
+
+def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
+    """The kernels that a convolution of x must have had, weighted by y: the gradient of the weights."""
+    from .conv_grad import ConvWeightGrad
+
+    shape = windows_of(node, x, y, node.output, node.params)
+    if shape is None:
+        return None
+    kind = type_of(x.dtype)
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        return ConvWeightGrad(shape, _image(0, kind, strides[0]), _image(1, kind, strides[1]), body, word, word + 1)
+
+    inner = node.output.size // node.output.shape[0]
+    anchor = Anchor(node, (x, y), (node.output.shape[0], inner), make)
+    anchor.images = (y,) if shape.few else (x, y)
+    return anchor
+
+
+def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[int, ...]]:
+    """Images that convolutions read or make lie with their channels densest, and so do those computed from them.
+
+    Images that lie otherwise from the start are copied first.
+    """
+    layouts: dict[Value, tuple[int, ...]] = {}
+    for node, anchor in list(anchors.items()):
+        for v in anchor.dense:
+            if not _is_dense(v):
+                _copied(graph, node, anchor, v)
+        for v in anchor.images:
+            if v.node is node or not (isinstance(v.node.op, Source) or is_view(v)):
+                layouts[v] = channels_last(v)
+            else:
+                layouts[_copied(graph, node, anchor, v)] = channels_last(v)
+    changed = True
+    while changed:
+        changed = False
+        for node in graph.nodes:
+            if getattr(node.op, "kind", "") != "Elementwise" or isinstance(node.op, Source):
+                continue
+            out = node.output
+            same = [v for v in (out, *node.inputs) if v.shape == out.shape and len(v.shape) in (3, 4)]
+            order = next((layouts[v] for v in same if v in layouts), None)
+            if order is None:
+                continue
+            for v in same:
+                if v not in layouts and not isinstance(v.node.op, Source) and not is_view(v):
+                    layouts[v] = order
+                    changed = True
+    return layouts
+
+
+def channels_last(value: Value) -> tuple[int, ...]:
+    return LAST if len(value.shape) == 4 else (0, 2, 1)
+
+
+def _is_dense(value: Value) -> bool:
+    return Geometry()(value).strides == contiguous_strides(value.shape, value.dtype.itemsize)
+
+
+def _copied(graph: Graph, node: Node, anchor: Any, value: Value) -> Value:
+    """Let a node read a copy of one of its inputs; an earlier copy of the same is used again."""
+    known = next((n for n in graph.nodes if n.op is MOVE and n.inputs == (value,)), None)
+    if known is None or graph.nodes.index(known) > graph.nodes.index(node):
+        known = Node(MOVE, (value,), line=node.line)
+        known.make((value.shape, value.dtype))
+        graph.nodes.insert(graph.nodes.index(node), known)
+    copy = known.output
+    node.inputs = tuple(copy if v is value else v for v in node.inputs)
+    anchor.operands = tuple(copy if v is value else v for v in anchor.operands)
+    return copy
+
+
+# ------------------------------------------------------------------------------------------ random numbers
 
 
 def draw(node: Node) -> Anchor | None:
@@ -110,7 +259,7 @@ def draw(node: Node) -> Anchor | None:
     if not probability and not all(isinstance(p, (int, float)) for p in parameters):
         return None
 
-    def make(strides: Sequence[Strides], body: Body) -> Kernel:
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
         access = None
         if probability:
             access, parameters_ = Access(1, type_of(node.inputs[1].dtype), (1,)), ()
@@ -119,7 +268,7 @@ def draw(node: Node) -> Anchor | None:
         return RandomFill(out.size, op.sampler, kind, body, 0, parameters_, access)
 
     anchor = Anchor(node, node.inputs, (out.size,), make, kind)
-    anchor.flat = probability
+    anchor.dense = node.inputs[1:2] if probability else ()
     return anchor
 
 

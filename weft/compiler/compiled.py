@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..utils.pytree import tree_flatten, tree_unflatten
 from . import build_plan
 from .graph import Graph
 from .host import HostPlan
-from .program import ARGUMENT, OUTPUT, Program, rebound, trace
+from .program import ARGUMENT, OUTPUT, Program, trace
 
 PLANS = 32  # kept for one function
 
@@ -26,7 +27,9 @@ PLANS = 32  # kept for one function
 class Compiled:
     """A compiled function or module. Attributes of the original are found here, too."""
 
-    def __init__(self, function: Callable, fallback: str, threads: int | None, without: Collection[str], build: Any) -> None:
+    def __init__(
+        self, function: Callable, fallback: str, threads: int | None, without: Collection[str], build: Any
+    ) -> None:
         if fallback not in ("error", "eager"):
             raise ValueError(f"compile: fallback must be 'error' or 'eager', got {fallback!r}")
         functools.update_wrapper(self, function, updated=())
@@ -95,9 +98,10 @@ class Bound:
 
     def __init__(self, program: Program, plan: Any) -> None:
         self.program, self.plan = program, plan
+        self.alone = program.results[0] if program.spec.kind is None else None
         self.counters = []
         for state in program.graph.states:
-            if state.final is not None and state.tensor is not None:
+            if state.final is not None:
                 if state.tensor._counter is None:
                     state.tensor._counter = [0]
                 self.counters.append(state.tensor._counter)
@@ -108,29 +112,34 @@ class Bound:
         for module, training in program.modules:
             if module.training is not training:
                 return False
-        for fetch, value in program.guards:
-            if fetch() != value:
+        for guard in program.guards:
+            if not guard.holds():
                 return False
-        moved = []
         for place, expected in program.entries:
-            found = place.find(tensors).get(place.key)
-            if found is not expected:
-                if found is None or expected is None or not _alike(found.array, expected.array):
-                    return False
-                moved.append((expected, found))
-        for old, found in moved:
-            rebound(program, old, found)
-        program.entries = [
-            (place, place.find(tensors).get(place.key)) for place, _ in program.entries
-        ] if moved else program.entries
+            if place.find(tensors).get(place.key) is not expected:
+                return self._follow(tensors)
         for x, array in program.captured:
             if x.array is not array:
-                if not _alike(x.array, array):
+                return self._follow(tensors)
+        return True
+
+    def _follow(self, tensors: Sequence[Tensor]) -> bool:
+        """Let the plan use the tensors and arrays that are there now, if they are like those that were traced."""
+        program = self.program
+        found = [place.find(tensors).get(place.key) for place, _ in program.entries]
+        moved = {}
+        for now, (_, expected) in zip(found, program.entries, strict=True):
+            if now is not expected:
+                if now is None or expected is None or not _alike(now.array, expected.array):
                     return False
-                moved.append((x, x))
-                rebound(program, x, x)
-        if moved:
-            self.plan.rebind()
+                moved[id(expected)] = now
+        captured = [(moved.get(id(x), x), array) for x, array in program.captured]
+        if not all(x.array is array or _alike(x.array, array) for x, array in captured):
+            return False
+        if not program.follows([x for x, _ in captured]):
+            return False
+        program.entries = [(place, now) for (place, _), now in zip(program.entries, found, strict=True)]
+        self.plan.rebind()
         return True
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
@@ -144,14 +153,17 @@ class Bound:
             np.copyto(tensors[position].array, outputs[number])
             tensors[position]._bump()
         made = [wrap(a) for a in outputs]
-
-        def content(result: tuple[str, Any]) -> Any:
-            kind, what = result
+        for place, (kind, what) in program.stores:
+            content = made[what] if kind is OUTPUT else tensors[what] if kind is ARGUMENT else what
+            place.find(tensors)[place.key] = content
+        if self.alone is not None:
+            kind, what = self.alone
             return made[what] if kind is OUTPUT else tensors[what] if kind is ARGUMENT else what
-
-        for place, result in program.stores:
-            place.find(tensors)[place.key] = content(result)
-        return tree_unflatten([content(r) for r in program.results], program.spec)
+        results = [
+            made[what] if kind is OUTPUT else tensors[what] if kind is ARGUMENT else what
+            for kind, what in program.results
+        ]
+        return tree_unflatten(results, program.spec)
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:
@@ -159,16 +171,27 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any], list[Tensor], Any]:
-    """What a plan depends on, the leaves of the arguments, the tensors among them, and their containers."""
-    leaves, spec = tree_flatten((args, kwargs))
-    tensors = [x for x in leaves if isinstance(x, Tensor)]
-    return (mode.grad, mode.inference, get_default_dtype(), spec, *map(_kind, leaves)), leaves, tensors, spec
+    """What a plan depends on, the leaves of the arguments, the tensors among them, and their containers (None: the
+    arguments are themselves the leaves)."""
+    leaves, spec, tensors = args, None, []
+    if kwargs or not _PLAIN.issuperset(map(type, args)):
+        leaves, spec = tree_flatten((args, kwargs))
+    key = [mode.grad, mode.inference, get_default_dtype(), spec]
+    for x in leaves:
+        if isinstance(x, Tensor):
+            a = x.array
+            key.append((a.shape, a.dtype, a.strides, x._needs_grad, x.__class__))
+            tensors.append(x)
+        else:
+            key.append(_constant(x))
+    return tuple(key), leaves, tensors, spec
 
 
-def _kind(x: Any) -> Any:
-    if isinstance(x, Tensor):
-        a = x.array
-        return a.shape, a.dtype, a.strides, x._needs_grad, x._grad is None, x.__class__
+_PLAIN = frozenset({Tensor, int, float, bool, str, NoneType})
+
+
+def _constant(x: Any) -> Any:
+    """An argument that is no tensor, as a part of the signature."""
     if isinstance(x, np.ndarray):
         raise TraceError("compile: NumPy arrays among the arguments are not followed; pass weft.from_numpy(array)")
     try:

@@ -177,11 +177,11 @@ class ConvForward(DirectConv):
 class DirectWriter:
     """Writes a DirectConv for one target."""
 
-    def __init__(self, kernel: DirectConv, f: Function) -> None:
+    def __init__(self, kernel: DirectConv, f: Function, panels: Panels | None = None) -> None:
         self.k, self.f, self.kind = kernel, f, kernel.kind
         self.lanes = 8 * f.target.vector_bytes // BITS[self.kind]
         line = kernel.taps[1].results if kernel.band else kernel.batch
-        self.panels = Panels.of(kernel.outer, self.lanes, line, f.target.registers)
+        self.panels = panels or Panels.of(kernel.outer, self.lanes, line, f.target.registers)
         self.parts = even_parts(line, self.panels.rows(f.target.registers))
         self.rows = self.parts[0][2]
 

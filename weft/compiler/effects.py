@@ -11,6 +11,24 @@ from typing import Any
 MISSING: Any = object()
 
 
+class Guard:
+    """Something that Python decided by: the trace holds while `look()` gives the same.
+
+    `quick`, where it is given, is cheaper: while it does not change, nothing has.
+    """
+
+    def __init__(self, look: Callable[[], Any], quick: Callable[[], Any] | None = None) -> None:
+        self.look, self.quick = look, quick or look
+        self.found, self.last = look(), self.quick()
+
+    def holds(self) -> bool:
+        last = self.quick()
+        if last == self.last:
+            return True
+        self.last = last
+        return self.look() == self.found
+
+
 class Journal:
     """The first known content of every place that a trace has changed."""
 
@@ -20,7 +38,7 @@ class Journal:
         self.tables: dict[int, tuple[dict[Any, Any], dict[Any, Any]]] = {}  # whole dictionaries and their copies
         self.counts: dict[int, tuple[list[int], int]] = {}
         self.modules: dict[Any, None] = {}
-        self.guards: list[tuple[Callable[[], Any], Any]] = []  # the trace holds while these give the same
+        self.guards: list[Guard] = []
         self.undo: list[Callable[[], None]] = []  # run if the trace fails
 
     def note(self, held: dict[str, Any], key: str, read: bool = False) -> None:

@@ -42,10 +42,24 @@ class View:
         self.root, self.offset, self.strides = root, offset, strides
 
 
-class Geometry:
-    """The windows of all values of a graph. Roots are dense, but captured tensors, which lie as they lie."""
+def ordered_strides(shape: Sequence[int], itemsize: int, order: Sequence[int]) -> tuple[int, ...]:
+    """Strides of dense memory in which the dimensions follow each other as `order` says, the last one densest."""
+    strides, step = [0] * len(shape), itemsize
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
 
-    def __init__(self) -> None:
+
+class Geometry:
+    """The windows of all values of a graph.
+
+    Roots are dense, their dimensions in the order that `layouts` gives or as they come; but captured tensors lie as
+    they lie.
+    """
+
+    def __init__(self, layouts: dict[Value, tuple[int, ...]] | None = None) -> None:
+        self.layouts = layouts or {}
         self._found: dict[Value, View] = {}
 
     def __call__(self, value: Value) -> View:
@@ -65,7 +79,8 @@ class Geometry:
             return View(source.root, source.offset + offset_of(seen), seen.strides)
         if isinstance(value.node.op, Captured):
             return View(value, 0, value.node.op.tensor.array.strides)
-        return View(value, 0, contiguous_strides(value.shape, value.dtype.itemsize))
+        order = self.layouts.get(value, range(len(value.shape)))
+        return View(value, 0, ordered_strides(value.shape, value.dtype.itemsize, order))
 
     def is_flat(self, value: Value) -> bool:
         """Whether a view only renames the elements of its input in order: reshape, squeeze, unsqueeze."""

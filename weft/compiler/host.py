@@ -63,7 +63,9 @@ def compute_node(node: Node, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, 
     op = node.op
     if isinstance(op, Draw):
         return (_drawn(op, inputs),)
-    result = _viewed(op, *inputs, **node.params) if isinstance(op, View) else mode.run(op.compute, *inputs, **node.params)
+    result = (
+        _viewed(op, *inputs, **node.params) if isinstance(op, View) else mode.run(op.compute, *inputs, **node.params)
+    )
     return result if result.__class__ is tuple else (np.asarray(result),)
 
 

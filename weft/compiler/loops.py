@@ -118,7 +118,8 @@ class Lowering:
         maker = _BodyMaker(self, group, table)
         for node in group.nodes[1:]:
             maker.add(node)
-        kernel = anchor.make(strides, maker.body(self.stored))
+        body = maker.body(self.stored)
+        kernel = anchor.make(strides, body, len(table.words))
         return Launch(kernel, table.words, group, table.reads, table.writes, self._parts(group))
 
     def _parts(self, group: Group) -> dict[Value, Any]:

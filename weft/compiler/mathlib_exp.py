@@ -172,7 +172,7 @@ class Exponentials(Tools):
         halved = y * 0.5
         odd = whole & self.trunc(halved).ne(halved)
         negative = self.signbit(x)
-        power = self.select((x < 0.0) & ~whole, math.nan, power)
+        power = self.select((x < 0.0) & (size < math.inf) & ~whole, math.nan, power)
         power = self.select(negative & odd, -power, power)
         power = self.select(x.ne(x) | y.ne(y), x + y, power)
         one = x.eq(1.0) | y.eq(0.0) | (size.eq(1.0) & self.isinf(y))

@@ -128,4 +128,4 @@ class Trigonometry(Tools):
         up, right = up * scale, right * scale
         angle = self._angle(up, self.select(up.eq(0.0) & right.eq(0.0), 1.0, right))
         angle = self.select(self.signbit(x), 2 * high - (angle - 2 * low), angle)
-        return self.copysign(self.select(x.ne(x), x, angle), y)
+        return self.select(x.ne(x) | y.ne(y), x + y, self.copysign(angle, y))

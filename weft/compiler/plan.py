@@ -72,8 +72,7 @@ class Plan:
         counts = []
         for slot in self.slots:
             if isinstance(slot.step, Launch):
-                extra = sum(1 for name in ("workspace", "scratch") if getattr(slot.step.kernel, name, 0))
-                counts.append(len(slot.step.words) + extra)
+                counts.append(max([len(slot.step.words), *(at + 1 for _, at in extra_words(slot.step))]))
             else:
                 counts.append(0)
         self.words = np.zeros(max(sum(counts), 1), np.int64)
@@ -95,11 +94,8 @@ class Plan:
                     self.words[at + n] = base + self.offsets[root] + offset
                 else:
                     self.patches.setdefault(root, []).append((at + n, offset))
-            more = at + len(step.words)
-            for name in ("workspace", "scratch"):
-                if getattr(step.kernel, name, 0):
-                    self.words[more] = base + self.offsets[name, number]
-                    more += 1
+            for name, word in extra_words(step):
+                self.words[at + word] = base + self.offsets[name, number]
             last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
             only = 0 if slot.only is None else slot.only + 1
             address_of = self.handles[step.kernel.key()].address
@@ -209,6 +205,16 @@ class Plan:
             found[at : at + count] = [t / 1000 for t in times]
             at += count
         return found
+
+
+def extra_words(step: Launch) -> list[tuple[str, int]]:
+    """The argument words of the memory that a kernel asks for: those it names, or the ones after its operands."""
+    found, at = [], len(step.words)
+    for name in ("workspace", "scratch"):
+        if getattr(step.kernel, name, 0):
+            found.append((name, getattr(step.kernel, f"{name}_word", at)))
+            at += 1
+    return found
 
 
 def _at_offset(array: np.ndarray, offset: int, dtype: np.dtype) -> np.ndarray:

@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import TraceError
 from ..tensor import Tensor
 from ..utils.pytree import TreeSpec, tree_flatten, tree_unflatten
-from .effects import MISSING
-from .graph import Captured, Graph, Value
+from .effects import MISSING, Guard
+from .graph import Graph, Value
 from .streams import Stream
 from .trace import Tracer
 from .traced import Stand
@@ -45,12 +45,24 @@ class Program:
     entries: list[tuple[Place, Tensor | None]]
     captured: list[tuple[Tensor, np.ndarray]]
     modules: list[tuple[Any, bool]]
-    guards: list[tuple[Callable[[], Any], Any]]
+    guards: list[Guard]
     streams: list[Stream]
     kept: list[Any] = field(default_factory=list)  # objects whose identity the signature relies on
 
+    def follows(self, tensors: Sequence[Tensor]) -> bool:
+        """Use these tensors, like the captured ones, in their place; False: one of them shares memory with others."""
+        instead = {id(old): now for (old, _), now in zip(self.captured, tensors, strict=True)}
+        states = {id(state.tensor): state for state in self.graph.states}
+        moved = [(old, now) for (old, array), now in zip(self.captured, tensors, strict=True) if now.array is not array]
+        if any(id(old) not in states for old, _ in moved):
+            return False
+        for old, now in moved:
+            states[id(old)].tensor = states[id(old)].value.node.op.tensor = now
+        self.captured = [(instead[id(old)], instead[id(old)].array) for old, _ in self.captured]
+        return True
 
-def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec) -> Program:
+
+def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None) -> Program:
     """Run `function` on symbolic tensors; everything outside is afterwards as it was before."""
     tracer = Tracer()
     try:
@@ -65,7 +77,7 @@ def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec) -> Program:
                     given.append(proxy)
                 else:
                     given.append(x)
-            args, kwargs = tree_unflatten(given, spec)
+            args, kwargs = (given, {}) if spec is None else tree_unflatten(given, spec)
             program = _finished(tracer, function(*args, **kwargs), proxies)
     except BaseException:
         tracer.journal.fail()
@@ -154,15 +166,7 @@ def _write_back(tracer: Tracer, before: Any, now: Any) -> None:
         return
     old, new = tracer.stands.get(id(before)), now if now.__class__ is Stand else tracer.stands[id(now)]
     if old is None or old.shape != new.shape or old.dtype != new.dtype:
-        raise TraceError("compile: a tensor from outside was given other sizes in the compiled function; do that outside")
+        raise TraceError(
+            "compile: a tensor from outside was given other sizes in the compiled function; do that outside"
+        )
     tracer.assign(old, new)
-
-
-def rebound(program: Program, old: Tensor, new: Tensor) -> None:
-    """Let the program read and write `new` in the place of `old`."""
-    program.captured = [(new if t is old else t, new.array if t is old else a) for t, a in program.captured]
-    for state in program.graph.states:
-        if state.tensor is old:
-            state.tensor = new
-            if isinstance(state.value.node.op, Captured):
-                state.value.node.op.tensor = new

@@ -149,9 +149,8 @@ def _swapped(graph: Graph, value: Value, before: Node) -> Value:
     return node.make(((*value.shape[:-2], value.shape[-1], value.shape[-2]), value.dtype))[0]
 
 
-def order_views(graph: Graph) -> None:
-    """Copy what a view cannot be taken of as it lies in a plan, where every value that is no view is dense."""
-    geometry = Geometry()
+def order_views(graph: Graph, geometry: Geometry) -> None:
+    """Copy what a view cannot be taken of as it lies in a plan."""
     for node in list(graph.nodes):
         if not is_view(node.outputs[0]):
             continue

@@ -97,7 +97,9 @@ class Streams:
         rehearsal = Rehearsal()
         harmless = lambda x: np.full(stand(x).shape, 0.5, stand(x).dtype) if isinstance(x, Tensor) else x
         try:
-            result = getattr(rehearsal, sampler)(*map(harmless, parameters), **{k: harmless(v) for k, v in options.items()})
+            result = getattr(rehearsal, sampler)(
+                *map(harmless, parameters), **{k: harmless(v) for k, v in options.items()}
+            )
         except WeftError as error:
             raise type(error)(f"{name}: {error}") from None
         stream = self.note(source)

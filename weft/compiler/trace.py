@@ -9,6 +9,7 @@ memory they go to; views look them up there.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..ops.inplace import write
 from ..ops.primitive import Elementwise, Primitive, View, broadcast_error, scalar_array
 from ..storage import owner_of
 from ..tensor import Tensor, new, wrap
-from .effects import Journal
+from .effects import Guard, Journal
 from .graph import Argument, Captured, Fetched, Graph, State, Value
 from .infer import result_dtype, results_of, strides_like
 from .streams import Streams
@@ -311,11 +312,9 @@ class Tracer:
 
     # -------------------------------------------------------------- numbers that Python gives at each call
     def number(self, fetch: Callable[[], float], label: str) -> Any:
-        """A number read anew at every call; 0 is told apart, because formulas leave out what is multiplied by it."""
+        """A number read anew at every call. 0 stays 0, because formulas leave out what is multiplied by it."""
         if fetch() == 0:
-            self.journal.guards.append((fetch, 0))
             return 0.0
-        self.journal.guards.append((lambda: fetch() == 0, False))
         out = self.fresh(self.graph.source(Fetched(fetch, label), (), np.float64))
         out.__dict__["_fetch"] = fetch
         return out
@@ -336,18 +335,22 @@ class Tracer:
 
     def _options(self, group: dict[str, Any]) -> dict[str, Any]:
         """A group whose floats are read anew at every call; the rest must stay as it is."""
-        found, fixed = dict(group), []
+        found, kinds = dict(group), []
         for key, content in group.items():
             if isinstance(content, float):
                 found[key] = self.number(lambda key=key: group[key], key)
+                kinds.append((key, _is_zero))
             elif isinstance(content, tuple) and all(isinstance(c, float) for c in content):
                 found[key] = tuple(
                     self.number(lambda key=key, k=k: group[key][k], f"{key}[{k}]") for k in range(len(content))
                 )
-            elif key != "params" and not isinstance(content, Tensor):
-                fixed.append(key)
-        read = lambda: [group[key] for key in fixed]
-        self.journal.guards.append((read, read()))
+                kinds.append((key, lambda numbers: [_is_zero(n) for n in numbers]))
+            elif key not in ("params", "param_names") and not isinstance(content, Tensor):
+                kinds.append((key, lambda content: content))
+        if kinds:
+            look = lambda: [(type(group[key]), kind(group[key])) for key, kind in kinds]
+            quick = operator.itemgetter(*(key for key, _ in kinds))
+            self.journal.guards.append(Guard(look, lambda: quick(group)))
         return found
 
     def as_number(self, x: Tensor) -> Tensor:
@@ -370,7 +373,7 @@ class Tracer:
         if fetch is None:
             raise no_values(what)
         found = fetch()
-        self.journal.guards.append((fetch, found))
+        self.journal.guards.append(Guard(fetch))
         return found
 
     # -------------------------------------------------------------------- what the overlay tells it
@@ -407,6 +410,10 @@ class Tracer:
         """An attribute of a tensor that Python decides by."""
         if x.__dict__["array"].__class__ is not Stand:
             self.journal.note(x.__dict__, name, read=True)
+
+
+def _is_zero(number: float) -> bool:
+    return number == 0
 
 
 def _same_window(root: np.ndarray, view: np.ndarray) -> bool:

@@ -231,7 +231,11 @@ class _Overlay:
         with self.lock:
             self.traces += 1
             if self.traces == 1:
-                layers = {Tensor: self._tensor_layer(), Module: self._module_layer(), Generator: self._generator_layer()}
+                layers = {
+                    Tensor: self._tensor_layer(),
+                    Module: self._module_layer(),
+                    Generator: self._generator_layer(),
+                }
                 for cls, layer in layers.items():
                     for name, value in layer.items():
                         self.before.append((cls, name, cls.__dict__.get(name, self)))

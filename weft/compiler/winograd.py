@@ -15,7 +15,7 @@ from typing import Any
 from .body import Access, Body
 from .conv import ConvForward, ConvShape, DirectConv, DirectWriter
 from .conv_grad import ConvInputGrad, ConvWeightGrad, WeightGradWriter
-from .conv_tiles import Kind, Panels, Taps, carried, each, even_parts, rank_one
+from .conv_tiles import Kind, Panels, Taps, carried, each, rank_one
 from .kernel import Kernel
 from .llvm import Function, Val
 
@@ -98,3 +98,175 @@ def square(transform: Callable[[Vectors], list[Val]], rows: Sequence[Vectors]) -
     """The transform along both dimensions of a square of vectors."""
     columns = [transform([row[j] for row in rows]) for j in range(len(rows[0]))]
     return [transform([column[i] for column in columns]) for i in range(len(columns[0]))]
+
+
+# ------------------------------------------------------------------------------------------- forward and input gradient
+
+
+class WinogradConv(Kernel):
+    """What a DirectConv computes, for 3×3 taps with stride 1, one group and channels in multiples of 16.
+
+    The workspace holds the packed and the transformed weights, the scratch memory the frequencies of one block of tiles
+    of m×m results and of its products.
+    """
+
+    def __init__(self, direct: DirectConv, m: int, block: int) -> None:
+        self.direct, self.m, self.block, self.body = direct, m, block, direct.body
+        self.workspace_word, self.scratch_word = direct.workspace_word, direct.scratch_word
+        self.frequencies, self.inner, self.outer = (m + 2) ** 2, direct.inner, direct.outer
+        self.grid = tuple(-(-t.results // m) for t in direct.taps)
+        self.tiles = direct.batch * self.grid[0] * self.grid[1]
+        self.workspace = direct.workspace + self.frequencies * self.inner * self.outer * 4
+        sizes = (block * self.inner + PITCH, block * self.outer + PITCH)
+        self.scratch = 4 * (self.frequencies * sum(sizes) + -(-self.inner // 16) * 16)
+        self.flops = 2 * self.frequencies * self.tiles * self.inner * self.outer
+        self.nbytes = direct.nbytes + 2 * (self.workspace - direct.workspace)
+
+    def key(self) -> str:
+        return f"Winograd{self.m},{self.block}|{self.direct.key()}"
+
+    def emit(self, f: Function) -> None:
+        writer = _Writer(self, f)
+        writer.weights()
+        f.barrier()
+        blocks = -(-self.tiles // self.block)
+        lo, hi = f.split(blocks)
+        writer.clear()
+        for i in each(f, lo, hi):
+            first = i * self.block
+            count = f.intrinsic("smin", self.block, self.tiles - first)
+            for t in each(f, 0, count):
+                writer.input(t, first + t)
+            writer.products(count)
+            for t in each(f, 0, count):
+                writer.output(t, first + t)
+
+
+class _Writer:
+    """Writes a WinogradConv for one target."""
+
+    def __init__(self, kernel: WinogradConv, f: Function) -> None:
+        self.k, self.f = kernel, f
+        self.lanes = f.target.vector_bytes // 4
+        k, private = kernel, f.offset(f.arg(kernel.scratch_word), f.tid * (kernel.scratch // 4), "f32")
+        self.transformed = f.offset(f.arg(k.workspace_word), k.direct.workspace // 4, "f32")
+        self.pitches = k.block * k.inner + PITCH, k.block * k.outer + PITCH
+        self.sources = private
+        self.sums = f.offset(private, k.frequencies * self.pitches[0], "f32")
+        self.zeros = f.offset(self.sums, k.frequencies * self.pitches[1], "f32")
+
+    def weights(self) -> None:
+        """Weights to [frequency][vector of results][source channel][lane]."""
+        f, k, lanes = self.f, self.k, self.lanes
+        vectors = k.outer // lanes
+        DirectWriter(k.direct, f, Panels(lanes, 1, vectors, 0, lanes)).pack()
+        f.barrier()
+        lo, hi = f.split(vectors * k.inner)
+        for i in each(f, lo, hi):
+            vector, channel = i // k.inner, i % k.inner
+            packed = f.offset(f.arg(k.workspace_word), (vector * (9 * k.inner) + channel) * lanes, "f32")
+            taps = [[f.load(packed, (3 * a + b) * k.inner * lanes, "f32", lanes) for b in range(3)] for a in range(3)]
+            found = square(lambda w: kernel_transform(f, w, k.m), taps)
+            start = f.offset(self.transformed, i * lanes, "f32")
+            self._spread(found, start, k.inner * k.outer)
+
+    def _spread(self, values: Sequence[Vectors], start: Val, pitch: int) -> None:
+        """Store a square of vectors, one for each frequency."""
+        for number, value in enumerate(value for row in values for value in row):
+            self.f.store(value, start, number * pitch)
+
+    def _collect(self, start: Val, pitch: int) -> list[list[Val]]:
+        side = self.k.m + 2
+        return [[self.f.load(start, (side * a + b) * pitch, "f32", self.lanes) for b in range(side)] for a in range(side)]
+
+    def clear(self) -> None:
+        for c in each(self.f, 0, self.k.inner // self.lanes):
+            self.f.store(self.f.const("f32", 0.0, self.lanes), self.zeros, c * self.lanes)
+
+    def _tile(self, number: Val) -> tuple[Val, Val, Val]:
+        """(n, h, w): image and first result of a tile."""
+        (down, across), m = self.k.grid, self.k.m
+        return number // (down * across), number // across % down * m, number % across * m
+
+    def input(self, t: Val, number: Val) -> None:
+        """Tile t of the block, which is tile `number` of all, to frequencies."""
+        f, k = self.f, self.k
+        n, h, w = self._tile(number)
+        places = source_places(f, k.direct.source, k.direct.taps, k.m, n, h, w, self.zeros)
+        to = f.offset(self.sources, t * k.inner, "f32")
+        for c in each(f, 0, k.inner // self.lanes):
+            values = [[f.load(p, c * self.lanes, "f32", self.lanes) for p in row] for row in places]
+            found = square(lambda x: input_transform(f, x), values)
+            self._spread(found, f.offset(to, c * self.lanes, "f32"), self.pitches[0])
+
+    def products(self, count: Val) -> None:
+        """For each frequency: sources (tiles, inner) · weights (inner, outer)."""
+        f, k, lanes = self.f, self.k, self.lanes
+        panels = Panels.of(k.outer, lanes, 8, f.target.registers)
+        rows = max(r for r in range(1, panels.rows(f.target.registers) + 1) if k.block % r == 0)
+        unroll = max(u for u in (1, 2, 4) if k.inner % u == 0)
+        for frequency in each(f, 0, k.frequencies):
+            source = f.offset(self.sources, frequency * self.pitches[0], "f32")
+            weights = f.offset(self.transformed, frequency * (k.inner * k.outer), "f32")
+            sums = f.offset(self.sums, frequency * self.pitches[1], "f32")
+            for kind in panels.kinds():
+                for p in each(f, kind.first, kind.first + kind.number):
+                    right = f.offset(weights, p * (panels.vectors * k.inner * lanes), "f32")
+                    for tile in each(f, 0, (count + (rows - 1)) // rows):
+                        left = f.offset(source, tile * (rows * k.inner), "f32")
+
+                        def step(i: Val, acc: list[Val]) -> list[Val]:
+                            for u in range(unroll):
+                                c = i * unroll + u
+                                w = f.offset(right, c * lanes, "f32")  # noqa: B023
+                                vectors = [f.load(w, q * k.inner * lanes, "f32", lanes) for q in range(kind.vectors)]  # noqa: B023
+                                offsets = [r * k.inner for r in range(rows)]
+                                acc = rank_one(f, f.offset(left, c, "f32"), offsets, vectors, acc)  # noqa: B023
+                            return acc
+
+                        zero = f.const("f32", 0.0, lanes)
+                        acc = carried(f, k.inner // unroll, [zero] * (rows * kind.vectors), step)
+                        to = f.offset(sums, tile * (rows * k.outer) + p * panels.width, "f32")
+                        for i, value in enumerate(acc):
+                            f.store(value, to, i // kind.vectors * k.outer + i % kind.vectors * lanes)
+
+    def output(self, t: Val, number: Val) -> None:
+        """Hand the results of tile t of the block to the body."""
+        f, k = self.f, self.k
+        n, h, w = self._tile(number)
+        start = f.offset(self.sums, t * k.outer, "f32")
+        for o in each(f, 0, k.outer // self.lanes):
+            values = self._collect(f.offset(start, o * self.lanes, "f32"), self.pitches[1])
+            found = square(lambda m: output_transform(f, m), values)
+            self._deliver(found, n, h, w, o * self.lanes)
+
+    def _deliver(self, values: Sequence[Vectors], n: Val, h: Val, w: Val, o: Val) -> None:
+        f, k, m, lanes = self.f, self.k, self.k.m, self.lanes
+        high, wide = (t.results for t in k.direct.taps)
+        if high % m == 0 and wide % m == 0 and m * m * len(k.body.steps) <= 64:
+            for a, row in enumerate(values):
+                for b, value in enumerate(row):
+                    k.body.emit(f, (n, h + a, w + b, o), 3, lanes, None, [value])
+            return
+        memory = f.stack("f32", m * m * lanes)
+        self._spread(values, memory, lanes)
+        with f.loop(0, f.intrinsic("smin", high - h, m) if high % m else m, runs=True) as rows:
+            with f.loop(0, f.intrinsic("smin", wide - w, m) if wide % m else m, runs=True) as columns:
+                value = f.load(memory, (rows.i * m + columns.i) * lanes, "f32", lanes)
+                k.body.emit(f, (n, h + rows.i, w + columns.i, o), 3, lanes, None, [value])
+
+
+def source_places(
+    f: Function, source: Access, taps: tuple[Taps, Taps], m: int, n: Val, h: Val, w: Val, zeros: Val
+) -> list[list[Val]]:
+    """The addresses of the (m+2)² pixels that the m×m results from (h, w) on read; `zeros` for those outside."""
+    (sn, sh, sw, _), side = source.strides, m + 2
+    down, across = taps
+    top, left = h - down.padding, w - across.padding
+    start = f.offset(f.arg(source.arg), n * sn + top * sh + left * sw, "f32")
+    rows = [(top + a >= 0) & (top + a < down.sources) for a in range(side)]
+    columns = [(left + b >= 0) & (left + b < across.sources) for b in range(side)]
+    return [
+        [f.select(rows[a] & columns[b], f.offset(start, a * sh + b * sw, "f32"), zeros) for b in range(side)]
+        for a in range(side)
+    ]

@@ -202,6 +202,11 @@ class Convolve(Convolution):
             lambda: CONVOLVE_KERNEL(conj(x), g, size=tuple(w.shape[2:]), **geometry),
         )
 
+    def native(self, node):
+        from ..compiler.anchors import convolve
+
+        return convolve(node, *node.inputs)
+
 
 def _product_of_each(weights: np.ndarray, windows: np.ndarray, y: np.ndarray) -> None:
     """y[n] = weights @ windows[n], one matrix product a sample: (C, I·k) @ (I·k, o)."""
@@ -256,6 +261,11 @@ class ConvolveTransposed(Convolution):
             lambda: CONVOLVE_KERNEL(g, conj(y), size=tuple(w.shape[2:]), **geometry),
         )
 
+    def native(self, node):
+        from ..compiler.anchors import convolve
+
+        return convolve(node, *node.inputs, adjoint=True)
+
 
 def _turned(w: np.ndarray, groups: int) -> np.ndarray:
     """(groups·C, I, *size) → (groups·I, C, *size), every kernel reversed in all its dimensions."""
@@ -299,6 +309,11 @@ class ConvolveKernel(Convolution):
             lambda: CONVOLVE_TRANSPOSED(conj(y), g, lengths=tuple(x.shape[2:]), **geometry),
             lambda: CONVOLVE(conj(x), g, **geometry),
         )
+
+    def native(self, node):
+        from ..compiler.anchors import convolve_kernel
+
+        return convolve_kernel(node, *node.inputs)
 
 
 # --------------------------------------------------------------------------------------- max pooling
