@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tasks
+from machine import QUIET
 
 REFERENCE = "torch"
 GOALS = {  # time of Weft's compiled step over PyTorch's eager step that is asked for
@@ -29,7 +30,8 @@ step: median over processes of each process's median step; ±: (slowest − fast
 eager, below 1 is faster; goal: asked of Weft compiled (✓ reached); roofline: share of the FLOP peak that counted matrix
 products and convolutions alone would take; cold, warm: first step with an empty and with a filled cache of compiled
 code; peak: most resident memory of the process; loss: after the task's steps, the same for all from the same start
-(≠: not so) except where a task draws random numbers (~); others: cores that other programs used meanwhile."""
+(≠: not so) except where a task draws random numbers (~); others: cores that other programs used meanwhile (!: too many for
+the figures to mean much)."""
 
 
 def rows(about: dict[str, Any]) -> list[dict[str, Any]]:
@@ -56,7 +58,7 @@ def row(task: str, peer: str, runs: list[dict[str, Any]], peak: float) -> dict[s
     ended = [run for run in runs if "error" not in run]
     if not ended:
         return {"task": task, "peer": peer, "error": runs[0]["error"]}
-    quiet = [run for run in ended if run["others"] < 0.2] or ended
+    quiet = [run for run in ended if run["others"] < QUIET] or ended
     medians = [run["median_ms"] for run in quiet]
     middle = statistics.median(medians)
     flops = tasks.flops(task)
@@ -100,11 +102,12 @@ def line(r: dict[str, Any]) -> str:
         return f"{r['task']:15} {r['peer']:14} failed: {r['error'][:120]}"
     goal = GOALS.get(r["task"]) if r["peer"] == "weft" else None
     reached = "✓" if goal and r.get("ratio", math.inf) <= goal else " "
+    disturbed = "!" if r["others"] >= QUIET else " "
     mark = "~" if r["noisy"] else " " if r.get("same_loss", True) else "≠"
     return (
         f"{r['task']:15} {r['peer']:14} {r['ms']:10.3f} {r['spread']:5.0%} {number(r.get('ratio'), 6, '.2f')} "
         f"{number(goal, 5, '.2f')}{reached} {number(r['roofline'], 8, '.0%')} {number(r['cold_s'], 7, '.2f')} "
-        f"{number(r['warm_s'], 7, '.2f')} {r['peak_mb']:8.0f} {r['loss']:11.5g}{mark} {r['others']:6.2f}"
+        f"{number(r['warm_s'], 7, '.2f')} {r['peak_mb']:8.0f} {r['loss']:11.5g}{mark} {r['others']:6.2f}{disturbed}"
     )
 
 

@@ -9,12 +9,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..ops.primitive import Elementwise
 from .body import Access, Body
 from .geometry import Geometry, contiguous_strides, is_view
 from .graph import Draw, Graph, Node, Slot, Source, Value
 from .kernel import Kernel
 from .llvm import type_of
-from .simplify import MOVE
+from .simplify import MOVE, Move
 
 Strides = tuple[int, ...]
 
@@ -193,7 +194,7 @@ def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[
     while changed:
         changed = False
         for node in graph.nodes:
-            if getattr(node.op, "kind", "") != "Elementwise" or isinstance(node.op, Source):
+            if not isinstance(node.op, (Elementwise, Move)):
                 continue
             out = node.output
             same = [v for v in (out, *node.inputs) if v.shape == out.shape and len(v.shape) in (3, 4)]

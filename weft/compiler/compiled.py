@@ -19,7 +19,8 @@ from ..utils.pytree import tree_flatten, tree_unflatten
 from . import build_plan
 from .graph import Graph
 from .host import HostPlan
-from .program import ARGUMENT, OUTPUT, Program, trace
+from .outside import Pull
+from .program import ARGUMENT, COPY, OUTPUT, Program, Result, trace
 
 PLANS = 32  # kept for one function
 
@@ -68,7 +69,7 @@ class Compiled:
     def _bind(self, key: Any, leaves: Sequence[Any], spec: Any) -> Bound:
         program = trace(self.function, leaves, spec)
         program.kept = [x for x in leaves if not isinstance(x, Tensor)]
-        bound = Bound(program, self.build(program.graph, self.threads, self.without))
+        bound = Bound(program, lambda graph: self.build(graph, self.threads, self.without))
         self.plans.setdefault(key, []).insert(0, bound)
         self._forget_oldest()
         return bound
@@ -96,8 +97,10 @@ class Compiled:
 class Bound:
     """A program with its plan, ready to run."""
 
-    def __init__(self, program: Program, plan: Any) -> None:
-        self.program, self.plan = program, plan
+    def __init__(self, program: Program, build: Callable[[Graph], Any]) -> None:
+        self.program, self.plan = program, build(program.graph)
+        self.pull = None if program.backward is None else Pull(program.backward, build)
+        self.count = len(program.graph.outputs)
         self.alone = program.results[0] if program.spec.kind is None else None
         self.counters = []
         for state in program.graph.states:
@@ -107,38 +110,11 @@ class Bound:
                 self.counters.append(state.tensor._counter)
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether the surroundings are as they were traced; tensors that were replaced by like ones are followed."""
-        program = self.program
-        for module, training in program.modules:
-            if module.training is not training:
-                return False
-        for guard in program.guards:
-            if not guard.holds():
-                return False
-        for place, expected in program.entries:
-            if place.find(tensors).get(place.key) is not expected:
-                return self._follow(tensors)
-        for x, array in program.captured:
-            if x.array is not array:
-                return self._follow(tensors)
-        return True
-
-    def _follow(self, tensors: Sequence[Tensor]) -> bool:
-        """Let the plan use the tensors and arrays that are there now, if they are like those that were traced."""
-        program = self.program
-        found = [place.find(tensors).get(place.key) for place, _ in program.entries]
-        moved = {}
-        for now, (_, expected) in zip(found, program.entries, strict=True):
-            if now is not expected:
-                if now is None or expected is None or not _alike(now.array, expected.array):
-                    return False
-                moved[id(expected)] = now
-        captured = [(moved.get(id(x), x), array) for x, array in program.captured]
-        if not all(x.array is array or _alike(x.array, array) for x, array in captured):
+        """Whether the plan fits the surroundings; tensors that were replaced by like ones are followed."""
+        if self.program.holds(tensors):
+            return True
+        if not self.program.follows(tensors):
             return False
-        if not program.follows([x for x, _ in captured]):
-            return False
-        program.entries = [(place, now) for (place, _), now in zip(program.entries, found, strict=True)]
         self.plan.rebind()
         return True
 
@@ -152,22 +128,23 @@ class Bound:
         for position, number in program.written:
             np.copyto(tensors[position].array, outputs[number])
             tensors[position]._bump()
-        made = [wrap(a) for a in outputs]
-        for place, (kind, what) in program.stores:
-            content = made[what] if kind is OUTPUT else tensors[what] if kind is ARGUMENT else what
-            place.find(tensors)[place.key] = content
+        made = [wrap(a) for a in outputs[: self.count]]
+        if self.pull is not None:
+            recorded = [made[program.results[k][1]] for k in program.backward.results]
+            self.pull.record(recorded, tensors, [outputs[k] for k in program.saved])
+        for table, key, result in program.stores:
+            table = tensors[table].__dict__ if table.__class__ is int else table
+            table[key] = _content(result, made, tensors)
         if self.alone is not None:
-            kind, what = self.alone
-            return made[what] if kind is OUTPUT else tensors[what] if kind is ARGUMENT else what
-        results = [
-            made[what] if kind is OUTPUT else tensors[what] if kind is ARGUMENT else what
-            for kind, what in program.results
-        ]
-        return tree_unflatten(results, program.spec)
+            return _content(self.alone, made, tensors)
+        return tree_unflatten([_content(r, made, tensors) for r in program.results], program.spec)
 
 
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and a.strides == b.strides
+def _content(result: Result, made: Sequence[Tensor], tensors: Sequence[Tensor]) -> Any:
+    kind, what = result
+    if kind is OUTPUT:
+        return made[what]
+    return made[what].detach().clone() if kind is COPY else tensors[what] if kind is ARGUMENT else what
 
 
 def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any], list[Tensor], Any]:

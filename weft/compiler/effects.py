@@ -30,41 +30,42 @@ class Guard:
 
 
 class Journal:
-    """The first known content of every place that a trace has changed."""
+    """The first known content of every place that a trace has looked at or changed."""
 
     def __init__(self) -> None:
+        self.reads: dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]] = {}
         self.places: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}  # attributes of tensors
-        self.read: set[tuple[int, str]] = set()  # those whose first content was looked at
         self.tables: dict[int, tuple[dict[Any, Any], dict[Any, Any]]] = {}  # whole dictionaries and their copies
         self.counts: dict[int, tuple[list[int], int]] = {}
-        self.modules: dict[Any, None] = {}
+        self.contents: dict[int, dict[Any, Any]] = {}  # dictionaries that were looked at as a whole
         self.guards: list[Guard] = []
         self.undo: list[Callable[[], None]] = []  # run if the trace fails
 
-    def note(self, held: dict[str, Any], key: str, read: bool = False) -> None:
-        """held[key] is about to change, or to be looked at."""
-        place = id(held), key
-        if place not in self.places:
-            self.places[place] = held, key, held.get(key, MISSING)
-            if read:
-                self.read.add(place)
+    def note_read(self, table: dict[Any, Any], key: Any) -> None:
+        """table[key] is looked at: Python may decide by it."""
+        place = id(table), key
+        if place in self.reads or place in self.places:
+            return
+        found = table.get(key)
+        if id(table) in self.tables and self.tables[id(table)][1].get(key) is not found:
+            return  # it was assigned during the trace
+        if isinstance(found, dict):
+            self.contents[id(found)] = found
+        self.reads[place] = table, key, found
+
+    def note(self, held: dict[str, Any], key: str) -> None:
+        """held[key] is about to change."""
+        self.places.setdefault((id(held), key), (held, key, held.get(key, MISSING)))
 
     def note_table(self, table: dict[Any, Any]) -> None:
+        """Anything in a dictionary is about to change."""
         self.tables.setdefault(id(table), (table, dict(table)))
-
-    def note_tables(self, module: Any) -> None:
-        """Everything that a module holds is about to change."""
-        if id(module.__dict__) not in self.tables:
-            self.note_table(module.__dict__)
-            for name in ("_parameters", "_buffers"):
-                if name in module.__dict__:
-                    self.note_table(module.__dict__[name])
 
     def note_count(self, counter: list[int]) -> None:
         self.counts.setdefault(id(counter), (counter, counter[0]))
 
     def changes(self) -> Iterator[tuple[dict[Any, Any], Any, Any, Any]]:
-        """(table, key, content before, content now) of every place that is noted or has changed."""
+        """(table, key, content before, content now) of every place that may have changed."""
         for held, key, before in self.places.values():
             yield held, key, before, held.get(key, MISSING)
         for table, before in self.tables.values():

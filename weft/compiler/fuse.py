@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..ops.primitive import Elementwise, Reduction
 from .geometry import (
     Geometry,
     common_factors,
@@ -29,6 +30,7 @@ from .geometry import (
 )
 from .graph import Constant, Fetched, Graph, Node, Source, Value
 from .llvm import type_of
+from .simplify import Move
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
@@ -73,6 +75,7 @@ class Fuser:
         self.groups: list[Group] = []
         self.home: dict[Node, Group] = {}
         self.repeated: set[Node] = self._find_repeated() if enabled else set()
+        self.sure = self._find_sure()
         self._flat: dict[Value, bool] = {}
 
     def run(self) -> list[Group]:
@@ -104,6 +107,14 @@ class Fuser:
                 and all(is_pointwise(user) for user in users.get(node.output, ()))
             ):
                 found.add(node)
+        return found
+
+    def _find_sure(self) -> set[Value]:
+        """Values that are in memory whatever is fused: operands of what is neither pointwise nor a reduction."""
+        found: set[Value] = set()
+        for node in self.graph.nodes:
+            if not (is_pointwise(node) or is_reduction(node) or is_view(node.outputs[0])):
+                found.update(self.geometry(v).root for v in node.inputs)
         return found
 
     # ------------------------------------------------------------------------------------ new groups
@@ -141,11 +152,19 @@ class Fuser:
 
     # ------------------------------------------------------------------------------------- candidates
     def _candidates(self, node: Node) -> list[Group]:
-        """Groups of the node's inputs, anchors first, then the latest."""
+        """Groups of the node's inputs: anchors, then those with reductions, then the latest.
+
+        Values that will be in memory anyway do not count: what is cheap to compute from them is computed where it is used.
+        """
         if not self.enabled:
             return []
-        found = {g.number: g for v in node.inputs if (g := self._owner(v)) is not None and g.kind in ("sweep", "anchor")}
-        return sorted(found.values(), key=lambda g: (g.kind == "anchor", g.number), reverse=True)
+        found = {}
+        for v in node.inputs:
+            group = self._owner(v)
+            if group is not None and group.kind in ("sweep", "anchor") and self.geometry(v).root not in self.sure:
+                found[group.number] = group
+        rank = lambda g: (g.kind == "anchor", g.rows is not None or bool(g.late), g.number)
+        return sorted(found.values(), key=rank, reverse=True)
 
     def _independent(self, node: Node, group: Group) -> bool:
         """Whether no input of the node from elsewhere waits for the group."""
@@ -457,12 +476,12 @@ def merged(strides: Sequence[int], factors: Sequence[int], space: Sequence[int])
 
 def is_pointwise(node: Node) -> bool:
     """Whether the node is an elementwise operation with native code for its types."""
-    return getattr(node.op, "kind", "") == "Elementwise" and _is_native(node)
+    return isinstance(node.op, (Elementwise, Move)) and _is_native(node)
 
 
 def is_reduction(node: Node) -> bool:
     op = node.op
-    if getattr(op, "kind", "") != "Reduction" or getattr(op, "combine", None) is None or len(node.inputs) != 1:
+    if not isinstance(op, Reduction) or getattr(op, "combine", None) is None or len(node.inputs) != 1:
         return False
     return _is_native(node) and node.inputs[0].size > 0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops import primitive
 from .graph import Captured, Value
 
 _SPACE = np.zeros(64, np.uint8)
@@ -100,7 +101,7 @@ class Geometry:
 
 def is_view(value: Value) -> bool:
     """Whether the value shares the memory of its input."""
-    return getattr(value.node.op, "kind", "") == "View"
+    return isinstance(value.node.op, primitive.View)
 
 
 # ----------------------------------------------------------------------------------- factors of shapes

@@ -142,7 +142,8 @@ class Lowering:
             kind = type_of(out.dtype)
             space = squeezed(out.shape)
             item = Item("constant", kind, (False,) * len(space), fill)
-            store = table.store(out, list(range(len(space))), list(space))
+            over = strides_over(out.shape, self.element_strides(out), out.shape, space)
+            store = Access(table.word(out, writes=True), kind, over)
             kernels.append(Sweep(*collapse([item], [(store, 0)], space, None)))
         for v, offset, strides in places:
             if v in self.homes and self.homes[v].root is home.root:

@@ -26,8 +26,6 @@ PART_DEPTH = 512  # of a sum over k that is taken in parts
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
 PROCESSORS = ((16, 16), (16, 32), (32, 16), (64, 32))  # bytes of a vector register and number of them
 
-OPT = dict(depth=512, minparts=2, budget=NEAR_BYTES, near=NEAR_BYTES)
-
 
 @dataclass(frozen=True)
 class Tiling:
@@ -61,10 +59,10 @@ class Tiling:
         tiles = -(-p.m // rows)
         if p.b[-1] != 1 or (vector_bytes == 16 and p.n % lanes):  # masked loads are slow on such processors
             return Tiling(lanes, rows, vectors, tiles, True, p.k)
-        parted = OPT["budget"] // (rows * across * lanes * size)
-        if p.a[-1] != 1 and p.k >= OPT["minparts"] * OPT["depth"] and parted > 1:
-            return Tiling(lanes, rows, vectors, min(tiles, parted), False, _even(p.k, OPT["depth"]))
-        if p.k * p.n * size <= OPT["near"]:
+        kept = NEAR_BYTES // (rows * across * lanes * size)  # tiles of a block whose sums stay near
+        if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and kept > 1:
+            return Tiling(lanes, rows, vectors, min(tiles, kept), False, _even(p.k, PART_DEPTH))
+        if p.k * p.n * size <= NEAR_BYTES:
             return Tiling(lanes, rows, vectors, 1, False, p.k)
         return Tiling(lanes, rows, vectors, tiles, tiles >= PACKED_TILES, p.k)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,53 +14,104 @@ from ..tensor import Tensor
 from ..utils.pytree import TreeSpec, tree_flatten, tree_unflatten
 from .effects import MISSING, Guard
 from .graph import Graph, Value
+from .outside import Backward, split_backward
 from .streams import Stream
 from .trace import Tracer
 from .traced import Stand
 
-OUTPUT, ARGUMENT, OBJECT = "output", "argument", "object"
-Result = tuple[str, Any]  # (OUTPUT, number), (ARGUMENT, position) or (OBJECT, the object itself)
-
-
-@dataclass
-class Place:
-    """Somewhere a tensor is kept: a dictionary and a key; without a dictionary, that of an argument's attributes."""
-
-    table: dict[Any, Any] | None
-    key: Any
-    position: int = -1
-
-    def find(self, arguments: Sequence[Tensor]) -> dict[Any, Any]:
-        return arguments[self.position].__dict__ if self.table is None else self.table
+OUTPUT, COPY, ARGUMENT, OBJECT = "output", "copy", "argument", "object"
+Result = tuple[str, Any]  # (OUTPUT, number), (COPY, number), (ARGUMENT, position) or (OBJECT, the object itself)
 
 
 @dataclass
 class Program:
-    """One traced function. `entries` are places that must hold what they held (None, or a tensor of equal form)."""
+    """One traced function, and the surroundings in which it holds."""
 
     graph: Graph
     results: list[Result]
     spec: TreeSpec
-    stores: list[tuple[Place, Result]]
+    stores: list[tuple[dict[Any, Any] | int, Any, Result]]  # (table or argument whose attributes it is, key, content)
     written: list[tuple[int, int]]  # (position, number): arguments that an output is copied to
-    entries: list[tuple[Place, Tensor | None]]
+    backward: Backward | None
+    saved: list[int]  # outputs that the backward pass needs
+    reads: list[tuple[dict[Any, Any], Any, Any]]  # (table, key, content): what Python looked at
+    contents: list[tuple[dict[Any, Any], list[Any]]]  # dictionaries that must hold the same objects
+    looked_at: list[tuple[int, Any]]  # (position, gradient): arguments whose gradient was looked at
     captured: list[tuple[Tensor, np.ndarray]]
-    modules: list[tuple[Any, bool]]
     guards: list[Guard]
-    streams: list[Stream]
+    streams: list[Stream] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)  # objects whose identity the signature relies on
 
+    def holds(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether everything outside is just as it was."""
+        for table, key, content in self.reads:
+            if table.get(key) is not content:
+                return False
+        for table, content in self.contents:
+            if len(table) != len(content) or not all(map(operator.is_, table.values(), content)):
+                return False
+        for guard in self.guards:
+            if not guard.holds():
+                return False
+        for position, grad in self.looked_at:
+            if tensors[position]._grad is not grad:
+                return False
+        for x, array in self.captured:
+            if x.array is not array:
+                return False
+        return True
+
     def follows(self, tensors: Sequence[Tensor]) -> bool:
-        """Use these tensors, like the captured ones, in their place; False: one of them shares memory with others."""
-        instead = {id(old): now for (old, _), now in zip(self.captured, tensors, strict=True)}
+        """Let the graph use what is there now, if it is like what was traced."""
+        if not all(guard.holds() for guard in self.guards):
+            return False
+        reads = [(table, key, table.get(key)) for table, key, _ in self.reads]
+        looked_at = [(position, tensors[position]._grad) for position, _ in self.looked_at]
+        contents = [(table, list(table.values())) for table, _ in self.contents]
+        instead: dict[int, Any] = {}
+        pairs = [
+            (old[-1], now[-1]) for old, now in zip([*self.reads, *self.looked_at], [*reads, *looked_at], strict=True)
+        ]
+        for (_, before), (_, now) in zip(self.contents, contents, strict=True):
+            if len(before) != len(now):
+                return False
+            pairs += zip(before, now, strict=True)
+        for before, now in pairs:
+            if not _alike(before, now):
+                return False
+            instead[id(before)] = now
+        captured = [(x, instead.get(id(x), x), array) for x, array in self.captured]
+        if not all(same_form(now.array, array) for _, now, array in captured) or not self._move(captured):
+            return False
+        self.reads, self.looked_at, self.contents = reads, looked_at, contents
+        return True
+
+    def _move(self, captured: Sequence[tuple[Tensor, Tensor, np.ndarray]]) -> bool:
+        """Use other tensors in the place of captured ones; False: one of them shares memory with others."""
         states = {id(state.tensor): state for state in self.graph.states}
-        moved = [(old, now) for (old, array), now in zip(self.captured, tensors, strict=True) if now.array is not array]
+        moved = [(old, now) for old, now, array in captured if now.array is not array]
         if any(id(old) not in states for old, _ in moved):
             return False
         for old, now in moved:
             states[id(old)].tensor = states[id(old)].value.node.op.tensor = now
-        self.captured = [(instead[id(old)], instead[id(old)].array) for old, _ in self.captured]
+        self.captured = [(now, now.array) for _, now, _ in captured]
         return True
+
+
+def same_form(a: np.ndarray, b: np.ndarray) -> bool:
+    return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.strides == b.strides)
+
+
+def _alike(before: Any, now: Any) -> bool:
+    """Whether a trace that met one would have been the same with the other."""
+    if before is now:
+        return True
+    if isinstance(before, Tensor) and isinstance(now, Tensor):
+        return same_form(before.array, now.array) and before._needs_grad == now._needs_grad
+    return type(before) is type(now) and isinstance(before, _VALUES) and before == now
+
+
+_VALUES = (bool, int, float, complex, str, tuple, frozenset)
 
 
 def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None) -> Program:
@@ -85,6 +137,8 @@ def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None) -> P
         raise
     tracer.journal.restore(_is_traced_or_engine)
     program.streams = tracer.streams.restore()
+    # what was there for a while only, in the place of a parameter, is not what a later call finds
+    program.reads = [(table, key, content) for table, key, content in program.reads if table.get(key) is content]
     return program
 
 
@@ -106,6 +160,8 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
     positions = {id(proxy): position for position, (proxy, _) in enumerate(proxies)}
     known = {id(array): x for x, array in tracer.captured}
 
+    users: dict[Value, int] = {}
+
     def resolved(x: Any) -> Result:
         if not isinstance(x, Tensor):
             return OBJECT, x
@@ -115,48 +171,48 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         if id(array) in known and array.__class__ is not Stand:
             return OBJECT, x
         value = tracer.value(x)
-        return OUTPUT, outputs.setdefault(value, len(outputs))
+        number = outputs.setdefault(value, len(outputs))
+        return (OUTPUT if users.setdefault(value, id(x)) == id(x) else COPY), number
 
     leaves, spec = tree_flatten(result)
+    backward = split_backward(tracer, leaves, [proxy for proxy, _ in proxies])
     results = [resolved(x) for x in leaves]
-    stores, entries = [], []
+    own = {id(tracer.stands[id(array)]): x for x, array in tracer.captured}
+    stores = []
     for table, key, before, now in tracer.journal.changes():
         if key == "array":
             _write_back(tracer, before, now)
         if key != "_grad" and (key in _ENGINE or not _is_traced(now)):
             continue
-        place = Place(table, key)
-        before, now = (None if x is MISSING else x for x in (before, now))
-        if key != "_grad" or (id(table), key) in tracer.journal.read:
-            entries.append((place, before))
-        if now is not before or (id(table), key) not in tracer.journal.read:
-            stores.append((place, resolved(now)))
+        if now is not before or (id(table), key) not in tracer.journal.reads:
+            kept = own.get(id(now.__dict__["array"])) if isinstance(now, Tensor) else None
+            stores.append((table, key, resolved(None if now is MISSING else now) if kept is None else (OBJECT, kept)))
     for position, (proxy, x) in enumerate(proxies):
-        if proxy._needs_grad or proxy._grad is not None:
-            place = Place(None, "_grad", position)
-            entries.append((place, x.__dict__.get("_grad")))
-            if proxy._grad is not x.__dict__.get("_grad"):
-                stores.append((place, resolved(proxy._grad)))
+        now = proxy.__dict__.get("_grad")
+        if now is not x.__dict__.get("_grad"):
+            stores.append((position, "_grad", resolved(now)))
     written = []
     for position, (proxy, _) in enumerate(proxies):
         memory = tracer.stand(proxy).memory
         if memory.version:
             written.append((position, outputs.setdefault(memory.value, len(outputs))))
+    saved = [outputs.setdefault(v, len(outputs)) for v in (backward.saved if backward is not None else ())]
     graph.outputs = list(outputs)
     for memory, state in tracer.sources:
         state.final = None if memory.value is state.value else memory.value
-    modules = {m: None for root in tracer.journal.modules for m in root.modules()}
     return Program(
         graph=graph,
         results=results,
         spec=spec,
         stores=stores,
         written=written,
-        entries=entries,
+        backward=backward,
+        saved=saved,
+        reads=list(tracer.journal.reads.values()),
+        contents=[(table, list(table.values())) for table in tracer.journal.contents.values()],
+        looked_at=[(k, x.__dict__.get("_grad")) for k, (p, x) in enumerate(proxies) if id(p) in tracer.looked_at],
         captured=tracer.captured,
-        modules=[(m, m.training) for m in modules],
         guards=tracer.journal.guards,
-        streams=[],
     )
 
 

@@ -18,7 +18,7 @@ LARGEST_CONSTANT = 4096  # elements: larger results are computed at run time
 class Move:
     """The identity, for values that must be written to a place of their own."""
 
-    name, title, kind, cost = "move", "Move", "Elementwise", 1
+    name, title, cost = "move", "Move", 1
 
     def lower(self, f: Any, x: Any) -> Any:
         return x

@@ -44,7 +44,9 @@ class Tracer:
         self.owners: dict[int, Memory] = {}  # captured memory, by the identity of the array that owns it
         self.captured: list[tuple[Tensor, np.ndarray]] = []
         self.scalars: dict[tuple[Any, ...], Value] = {}
-        self.numbers: dict[int, Any] = {}
+        self.groups: dict[int, Options] = {}  # parameter groups, by identity
+        self.optimizers: dict[int, Any] = {}  # their states, by identity
+        self.looked_at: set[int] = set()  # arguments whose gradient was asked for
 
     # ----------------------------------------------------------------------------- being in force
     @contextlib.contextmanager
@@ -319,31 +321,18 @@ class Tracer:
         out.__dict__["_fetch"] = fetch
         return out
 
-    def optimizing(self, optimizer: Any, parameter: Tensor, group: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-        """The options of a group with numbers that Python gives at each call, and the state of a parameter."""
-        state = optimizer.state.get(parameter)
-        if not state:
-            with self.paused():
-                state = optimizer._start(parameter, group)
-            if state:
-                optimizer.state[parameter] = state
-                self.journal.undo.append(lambda: optimizer.state.pop(parameter, None))
-        self.journal.note_table(state)
-        if id(group) not in self.numbers:
-            self.numbers[id(group)] = self._options(group)
-        return self.numbers[id(group)], state
-
-    def _options(self, group: dict[str, Any]) -> dict[str, Any]:
-        """A group whose floats are read anew at every call; the rest must stay as it is."""
-        found, kinds = dict(group), []
+    def options(self, group: dict[str, Any]) -> Options:
+        """A parameter group whose floats are read anew at every call; the rest must stay as it is."""
+        if id(group) in self.groups:
+            return self.groups[id(group)]
+        found, kinds = self.groups.setdefault(id(group), Options(group)), []
         for key, content in group.items():
             if isinstance(content, float):
-                found[key] = self.number(lambda key=key: group[key], key)
+                dict.__setitem__(found, key, self.number(lambda key=key: group[key], key))
                 kinds.append((key, _is_zero))
             elif isinstance(content, tuple) and all(isinstance(c, float) for c in content):
-                found[key] = tuple(
-                    self.number(lambda key=key, k=k: group[key][k], f"{key}[{k}]") for k in range(len(content))
-                )
+                fetches = [lambda key=key, k=k: group[key][k] for k in range(len(content))]
+                dict.__setitem__(found, key, tuple(self.number(f, f"{key}[{k}]") for k, f in enumerate(fetches)))
                 kinds.append((key, lambda numbers: [_is_zero(n) for n in numbers]))
             elif key not in ("params", "param_names") and not isinstance(content, Tensor):
                 kinds.append((key, lambda content: content))
@@ -352,6 +341,30 @@ class Tracer:
             quick = operator.itemgetter(*(key for key, _ in kinds))
             self.journal.guards.append(Guard(look, lambda: quick(group)))
         return found
+
+    def optimizer_state(self, optimizer: Any, parameter: Tensor, group: Options) -> dict[str, Any]:
+        """The state of a parameter, started for real where there is none."""
+        if id(optimizer) not in self.optimizers:
+            self.optimizers[id(optimizer)] = optimizer.state
+            self.journal.guards.append(Guard(lambda: id(optimizer.state)))
+        state = optimizer.state.get(parameter)
+        if not state:
+            with self.paused():
+                state = optimizer._start(parameter, group.real)
+            if state:
+                optimizer.state[parameter] = state
+                self.journal.undo.append(lambda: optimizer.state.pop(parameter, None))
+        self.journal.note_table(state)
+        for key, content in state.items():
+            if content is None:  # a part of the state that the first step makes
+                self.journal.note_read(state, key)
+        return state
+
+    def zeros(self, like: Tensor) -> Tensor:
+        """Real zeros, for a state that starts with them."""
+        shape, kind = tuple(like.shape), like.dtype.np
+        with self.paused():
+            return wrap(np.zeros(shape, kind))
 
     def as_number(self, x: Tensor) -> Tensor:
         """A 0-d tensor that counts as a Python number."""
@@ -396,20 +409,30 @@ class Tracer:
     def note_count(self, counter: list[int]) -> None:
         self.journal.note_count(counter)
 
-    def note_module(self, module: Any) -> None:
-        self.journal.modules[module] = None
-
-    def note_module_attribute(self, module: Any, name: str, value: Any) -> None:
-        self.journal.note_tables(module)
-
     def note_generator(self, generator: Any, name: str, value: Any) -> None:
         if name in ("_key", "_offset"):
             self.streams.note(generator)
 
-    def note_read(self, x: Tensor, name: str) -> None:
-        """An attribute of a tensor that Python decides by."""
-        if x.__dict__["array"].__class__ is not Stand:
-            self.journal.note(x.__dict__, name, read=True)
+    def note_grad(self, x: Tensor) -> None:
+        """The gradient of a tensor is looked at."""
+        if x.__dict__["array"].__class__ is Stand:
+            self.looked_at.add(id(x))
+        else:
+            self.journal.note_read(x.__dict__, "_grad")
+
+
+class Options(dict):
+    """A parameter group during a trace."""
+
+    def __init__(self, real: dict[str, Any]) -> None:
+        super().__init__(real)
+        self.real = real
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TraceError(
+            f"compile: at {user_line()} the option {key!r} of an optimizer is changed inside the compiled function, "
+            "which Python would do only once; call scheduler.step() outside"
+        )
 
 
 def _is_zero(number: float) -> bool:

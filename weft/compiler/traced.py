@@ -19,7 +19,8 @@ import numpy as np
 
 from ..autograd.modes import mode
 from ..errors import TraceError
-from ..nn.module import Module
+from ..nn.module import TABLES, Module
+from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..tensor import Size, Tensor, dtype, new
 from .graph import Value
@@ -180,7 +181,7 @@ def _shut(method: Callable, what: str, convert: Callable) -> Callable:
 
 def _grad(self: Tensor) -> Tensor | None:
     if mode.tracer is not None:
-        mode.tracer.note_read(self, "_grad")
+        mode.tracer.note_grad(self)
     return self.__dict__.get("_grad")
 
 
@@ -210,14 +211,62 @@ def _counted(before: Callable) -> Callable:
     return bump
 
 
+def _found(self: Module, name: str) -> Any:
+    """An attribute of a module: what it holds itself is noted."""
+    tracer, value = mode.tracer, object.__getattribute__(self, name)
+    if tracer is not None and name != "__dict__":
+        held = object.__getattribute__(self, "__dict__")
+        if name in held:
+            tracer.journal.note_read(held, name)
+    return value
+
+
+def _found_in_tables(before: Callable) -> Callable:
+    """A parameter, buffer or part of a module."""
+
+    def get(self: Module, name: str) -> Any:
+        tracer, value = mode.tracer, before(self, name)
+        if tracer is not None:
+            table = next(t for t in (self.__dict__[t] for t in TABLES) if name in t)
+            tracer.journal.note_read(table, name)
+        return value
+
+    return get
+
+
 def _called(before: Callable) -> Callable:
+    """Calling a module looks at its hooks."""
+
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
         tracer = mode.tracer
         if tracer is not None:
-            tracer.note_module(self)
+            tracer.journal.note_read(self.__dict__, "_hooks")
         return before(self, *args, **kwargs)
 
     return call
+
+
+def _assigned(before: Callable) -> Callable:
+    """Something is about to be assigned to a module."""
+
+    def assign(self: Module, name: str, value: Any) -> None:
+        tracer = mode.tracer
+        if tracer is not None:
+            for table in (self.__dict__, *(self.__dict__[t] for t in TABLES if t in self.__dict__)):
+                tracer.journal.note_table(table)
+        before(self, name, value)
+
+    return assign
+
+
+def _groups(self: Optimizer) -> list[dict[str, Any]]:
+    """Parameter groups whose numbers are read anew at every call."""
+    groups = self.__dict__["param_groups"]
+    return groups if mode.tracer is None else [mode.tracer.options(group) for group in groups]
+
+
+def _set_groups(self: Optimizer, groups: list[dict[str, Any]]) -> None:
+    self.__dict__["param_groups"] = groups
 
 
 class _Overlay:
@@ -231,11 +280,8 @@ class _Overlay:
         with self.lock:
             self.traces += 1
             if self.traces == 1:
-                layers = {
-                    Tensor: self._tensor_layer(),
-                    Module: self._module_layer(),
-                    Generator: self._generator_layer(),
-                }
+                layers = {Tensor: self._tensor_layer(), Module: self._module_layer()}
+                layers |= {Generator: self._generator_layer(), Optimizer: self._optimizer_layer()}
                 for cls, layer in layers.items():
                     for name, value in layer.items():
                         self.before.append((cls, name, cls.__dict__.get(name, self)))
@@ -282,9 +328,14 @@ class _Overlay:
     def _module_layer(self) -> dict[str, Any]:
         own = Module.__dict__
         return {
-            "__setattr__": _noted(own["__setattr__"], "note_module_attribute"),
+            "__setattr__": _assigned(own["__setattr__"]),
             "__call__": _called(own["__call__"]),
+            "__getattribute__": _found,
+            "__getattr__": _found_in_tables(own["__getattr__"]),
         }
+
+    def _optimizer_layer(self) -> dict[str, Any]:
+        return {"param_groups": property(_groups, _set_groups)}
 
     def _generator_layer(self) -> dict[str, Any]:
         return {"__setattr__": _noted(object.__setattr__, "note_generator")}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import WeftError
+from ..ops.primitive import View
 from .graph import Graph, Node, Source
 
 
@@ -53,7 +54,7 @@ def check_groups(fuser: Any, groups: Sequence[Any]) -> None:
                 count *= size if varies else 1
             _demand(count == value.size, "fuse", f"{value!r} does not fill its part of the space {group.space}")
     for node in fuser.graph.nodes:
-        if not isinstance(node.op, Source) and getattr(node.op, "kind", "") != "View":
+        if not isinstance(node.op, (Source, View)):
             _demand(node in seen or node in fuser.repeated, "fuse", f"{node!r} is in no group")
 
 

@@ -8,18 +8,19 @@ WEFT_WINOGRAD=0 switches it off. float32 only. (Lavin & Gray, "Fast algorithms f
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .body import Access, Body
 from .conv import ConvForward, ConvShape, DirectConv, DirectWriter
 from .conv_grad import ConvInputGrad, ConvWeightGrad, WeightGradWriter
-from .conv_tiles import Kind, Panels, Taps, carried, each, rank_one
+from .conv_tiles import Kind, Panels, Taps, carried, each, even_parts, rank_one
 from .kernel import Kernel
 from .llvm import Function, Val
 
 Vectors = Sequence[Val]
+PRODUCT_BYTES = 2048  # registers of one tile of products
 PITCH = 16  # elements between the frequencies of a block, so that they do not fall on the same cache lines
 
 # ------------------------------------------------------------------------------------- one-dimensional transforms
@@ -270,3 +271,220 @@ def source_places(
         [f.select(rows[a] & columns[b], f.offset(start, a * sh + b * sw, "f32"), zeros) for b in range(side)]
         for a in range(side)
     ]
+
+
+# ------------------------------------------------------------------------------------------- weight gradient
+
+
+class WinogradWeightGrad(Kernel):
+    """What a ConvWeightGrad computes: w = Gᵀ [Σ over tiles of (Bᵀ x B) ⊙ (A y Aᵀ)] G, under the same conditions.
+
+    Threads share the tiles of a block while these are transformed, then the frequencies and channels of the products. Where
+    all tiles are one block, the products of some channels go back to taps before the next ones are begun.
+    """
+
+    def __init__(self, direct: ConvWeightGrad, m: int, block: int) -> None:
+        self.direct, self.m = direct, m
+        self.workspace_word, self.scratch_word = direct.workspace_word, direct.scratch_word
+        self.frequencies, self.inner, self.outer = (m + 2) ** 2, direct.inner, direct.outer
+        self.grid = tuple(-(-count // m) for count in direct.shape.counts)
+        self.tiles = direct.shape.batch * self.grid[0] * self.grid[1]
+        self.block = block = min(block, self.tiles)
+        self.pitches = block * self.inner + PITCH, block * self.outer + PITCH
+        self.single = self.tiles <= block
+        self.sums = 0 if self.single else self.frequencies * self.inner * self.outer
+        self.scratch = self.frequencies * PRODUCT_BYTES if self.single else 0
+        zeros = max(self.inner, self.outer)
+        self.workspace = direct.workspace + 4 * (self.sums + self.frequencies * sum(self.pitches) + zeros)
+        self.flops = 2 * self.frequencies * self.tiles * self.inner * self.outer
+        self.nbytes = direct.nbytes + 8 * (self.sums + self.frequencies * sum(self.pitches))
+
+    def key(self) -> str:
+        return f"Winograd{self.m},{self.block}|{self.direct.key()}"
+
+    def emit(self, f: Function) -> None:
+        _WeightWriter(self, f).write()
+
+
+class _WeightWriter:
+    """Writes a WinogradWeightGrad for one target."""
+
+    def __init__(self, kernel: WinogradWeightGrad, f: Function) -> None:
+        k = kernel
+        self.k, self.f, self.lanes = kernel, f, f.target.vector_bytes // 4
+        self.sums = f.offset(f.arg(k.workspace_word), k.direct.workspace // 4, "f32")
+        self.sources = f.offset(self.sums, k.sums, "f32")
+        self.targets = f.offset(self.sources, k.frequencies * k.pitches[0], "f32")
+        self.zeros = f.offset(self.targets, k.frequencies * k.pitches[1], "f32")
+        self.panels = Panels.of(k.outer, self.lanes, 8, f.target.registers)
+        self.parts = even_parts(k.inner, self.panels.rows(f.target.registers))
+
+    def write(self) -> None:
+        f, k, lanes = self.f, self.k, self.lanes
+        zero = f.const("f32", 0.0, lanes)
+        for c in each(f, 0, max(k.inner, k.outer) // lanes):
+            f.store(zero, self.zeros, c * lanes)
+        for block in each(f, 0, -(-k.tiles // k.block)):
+            count = f.intrinsic("smin", k.block, k.tiles - block * k.block)
+            with f.loop(f.tid * count // f.nt, (f.tid + 1) * count // f.nt) as loop:
+                self._transform(loop.i, block * k.block + loop.i)
+            f.barrier()
+            if k.single:
+                self._whole_products(count)
+            else:
+                self._products(count, block)
+                f.barrier()
+        if not k.single:
+            self._kernels()
+        f.barrier()
+        WeightGradWriter(k.direct, f).deliver()
+
+    def _transform(self, t: Val, number: Val) -> None:
+        """Tile t of the block: the frequencies of x and y."""
+        f, k, lanes, m, shape = self.f, self.k, self.lanes, self.k.m, self.k.direct.shape
+        down, across = k.grid
+        n, h, w = number // (down * across), number // across % down * m, number % across * m
+        places = source_places(f, k.direct.x, shape.forward_taps, m, n, h, w, self.zeros)
+        to = f.offset(self.sources, t * k.inner, "f32")
+        for c in each(f, 0, k.inner // lanes):
+            values = [[f.load(p, c * lanes, "f32", lanes) for p in row] for row in places]
+            self._spread(square(lambda x: input_transform(f, x), values), f.offset(to, c * lanes, "f32"), k.pitches[0])
+        places = self._results(n, h, w)
+        to = f.offset(self.targets, t * lanes, "f32")
+        for o in each(f, 0, k.outer // lanes):
+            values = [[f.load(p, o * lanes, "f32", lanes) for p in row] for row in places]
+            found = square(lambda y: output_adjoint(f, y), values)
+            self._spread(found, f.offset(to, o * (k.block * lanes), "f32"), k.pitches[1])
+
+    def _results(self, n: Val, h: Val, w: Val) -> list[list[Val]]:
+        """The addresses of the m×m pixels of y from (h, w) on; zeros for those outside."""
+        f, m, (high, wide) = self.f, self.k.m, self.k.direct.shape.counts
+        sn, sh, sw, _ = self.k.direct.y.strides
+        start = f.offset(f.arg(self.k.direct.y.arg), n * sn + h * sh + w * sw, "f32")
+        found = [[f.offset(start, a * sh + b * sw, "f32") for b in range(m)] for a in range(m)]
+        if high % m == 0 and wide % m == 0:
+            return found
+        rows, columns = [h + a < high for a in range(m)], [w + b < wide for b in range(m)]
+        return [[f.select(rows[a] & columns[b], found[a][b], self.zeros) for b in range(m)] for a in range(m)]
+
+    def _spread(self, values: Sequence[Vectors], start: Val, pitch: int) -> None:
+        for number, value in enumerate(value for row in values for value in row):
+            self.f.store(value, start, number * pitch)
+
+    def _products(self, count: Val, block: Val) -> None:
+        """sums[frequency][c][o] += Σ over tiles of sources[t][c] · targets[t][o]."""
+        f, k, lanes = self.f, self.k, self.lanes
+        for kind, (first, number, rows) in itertools.product(self.panels.kinds(), self.parts):
+            lo, hi = f.split(k.frequencies * kind.number * number)
+            for i in each(f, lo, hi):
+                channel, vector = self._channels(i, first, number, kind)
+                frequency = i // (number * kind.number)
+                acc = self._product(frequency, channel, vector, rows, kind, count)
+                place = frequency * (k.inner * k.outer) + (vector * k.inner + channel) * lanes
+                to = f.offset(self.sums, place, "f32")
+                with f.when(block > 0):
+                    for e, value in enumerate(acc):
+                        at = (e % kind.vectors * k.inner + e // kind.vectors) * lanes
+                        f.store(value + f.load(to, at, "f32", lanes), to, at)
+                with f.when(block.eq(0)):
+                    for e, value in enumerate(acc):
+                        f.store(value, to, (e % kind.vectors * k.inner + e // kind.vectors) * lanes)
+
+    def _whole_products(self, count: Val) -> None:
+        """All frequencies of some channels, and from them the taps."""
+        f, k, lanes = self.f, self.k, self.lanes
+        private = f.offset(f.arg(k.scratch_word), f.tid * (k.scratch // 4), "f32")
+        for kind, (first, number, rows) in itertools.product(self.panels.kinds(), self.parts):
+            lo, hi = f.split(kind.number * number)
+            for i in each(f, lo, hi):
+                channel, vector = self._channels(i, first, number, kind)
+                for frequency in each(f, 0, k.frequencies):
+                    acc = self._product(frequency, channel, vector, rows, kind, count)
+                    to = f.offset(private, frequency * (PRODUCT_BYTES // 4), "f32")
+                    for e, value in enumerate(acc):
+                        f.store(value, to, e * lanes)
+                for e in each(f, 0, rows * kind.vectors):
+                    start = f.offset(private, e * lanes, "f32")
+                    self._taps(start, PRODUCT_BYTES // 4, vector + e % kind.vectors, channel + e // kind.vectors)
+
+    def _channels(self, i: Val, first: int, number: int, kind: Kind) -> tuple[Val, Val]:
+        """(input channel, output vector) of tile i of the products."""
+        channel = (i % number + first) * self.parts[0][2]
+        return channel, (i // number % kind.number + kind.first) * self.panels.vectors
+
+    def _product(self, frequency: Val, channel: Val, vector: Val, rows: int, kind: Kind, count: Val) -> list[Val]:
+        """Σ over the tiles of a block of sources[t][c] · targets[t][o] for `rows` channels and some vectors."""
+        f, k, lanes = self.f, self.k, self.lanes
+        left = f.offset(self.sources, frequency * k.pitches[0] + channel, "f32")
+        right = f.offset(self.targets, frequency * k.pitches[1] + vector * (k.block * lanes), "f32")
+
+        def step(t: Val, acc: list[Val]) -> list[Val]:
+            y = f.offset(right, t * lanes, "f32")
+            vectors = [f.load(y, q * k.block * lanes, "f32", lanes) for q in range(kind.vectors)]
+            return rank_one(f, f.offset(left, t * k.inner, "f32"), range(rows), vectors, acc)
+
+        return carried(f, count, [f.const("f32", 0.0, lanes)] * (rows * kind.vectors), step)
+
+    def _kernels(self) -> None:
+        """All sums to taps."""
+        f, k, lanes = self.f, self.k, self.lanes
+        lo, hi = f.split(k.outer // lanes * k.inner)
+        for i in each(f, lo, hi):
+            self._taps(f.offset(self.sums, i * lanes, "f32"), k.inner * k.outer, i // k.inner, i % k.inner)
+
+    def _taps(self, start: Val, pitch: int, vector: Val, channel: Val) -> None:
+        """One vector of each frequency to the nine taps, in the order that `deliver` reads."""
+        f, k, lanes, side = self.f, self.k, self.lanes, self.k.m + 2
+        values = [[f.load(start, (side * a + b) * pitch, "f32", lanes) for b in range(side)] for a in range(side)]
+        to = f.offset(f.arg(k.workspace_word), (vector * (9 * k.inner) + channel) * lanes, "f32")
+        self._spread(square(lambda s: kernel_adjoint(f, s), values), to, k.inner * lanes)
+
+
+# ------------------------------------------------------------------------------------------- choice
+
+BLOCK, WEIGHT_BLOCK = 16, 64  # tiles
+GAIN = {2: 1.8, 4: 2.85}  # measured on large images, over direct tiles at the peak of the processor
+
+
+def best_tile(shape: ConvShape, kind: str, taps: tuple[Taps, Taps]) -> int:
+    """The m of the fastest F(m×m, 3×3) for results and sources as in `taps`; 0 where direct tiles are faster."""
+    allowed = os.environ.get("WEFT_WINOGRAD", "1") != "0" and kind == "f32" and shape.groups == 1
+    fits = shape.kernel == (3, 3) and shape.stride == (1, 1) and shape.dilation == (1, 1)
+    if not (allowed and fits and shape.inputs % 16 == shape.outputs % 16 == 0):
+        return 0
+    inside = [sum(t.count(r) for r in range(t.results)) / (3 * t.results) for t in taps]
+    speed = {0: 1 / max(inside[0] * inside[1], 0.1)}
+    for m, gain in GAIN.items():
+        tiles = shape.batch
+        for t in taps:
+            tiles *= -(-t.results // m)
+        used = shape.batch * taps[0].results * taps[1].results / (tiles * m * m)
+        speed[m] = gain * used * tiles / (tiles + 8)  # transforming the weights costs about 8 tiles
+    return max(speed, key=lambda m: speed[m])
+
+
+def choose_forward(
+    shape: ConvShape, x: Access, weight: Access, body: Body, workspace_word: int, scratch_word: int
+) -> Kernel:
+    """The faster kernel for y of x and w: ConvForward or WinogradConv."""
+    direct = ConvForward(shape, x, weight, body, workspace_word, scratch_word)
+    m = best_tile(shape, x.kind, direct.taps)
+    return WinogradConv(direct, m, BLOCK) if m else direct
+
+
+def choose_input_grad(
+    shape: ConvShape, y: Access, weight: Access, body: Body, workspace_word: int, scratch_word: int
+) -> Kernel:
+    """The faster kernel for x of y and w: ConvInputGrad or WinogradConv."""
+    direct = ConvInputGrad(shape, y, weight, body, workspace_word, scratch_word)
+    m = best_tile(shape, y.kind, direct.taps)
+    return WinogradConv(direct, m, BLOCK) if m else direct
+
+
+def choose_weight_grad(
+    shape: ConvShape, x: Access, y: Access, body: Body, workspace_word: int, scratch_word: int
+) -> Kernel:
+    """The faster kernel for w of x and y: ConvWeightGrad or WinogradWeightGrad."""
+    direct = ConvWeightGrad(shape, x, y, body, workspace_word, scratch_word)
+    m = best_tile(shape, x.kind, shape.forward_taps)
+    return WinogradWeightGrad(direct, m, WEIGHT_BLOCK) if m else direct

@@ -119,7 +119,7 @@ class Optimizer:
             raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
         state = self.state.get(parameter)
         if mode.tracer is not None:
-            group, state = mode.tracer.optimizing(self, parameter, group)
+            state = mode.tracer.optimizer_state(self, parameter, group)
         elif not state:
             state = self._start(parameter, group)
             if state:

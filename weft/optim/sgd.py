@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..autograd.modes import mode
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, check_options, decayed, learning_rate, scatter_sub, sparse_parts
@@ -60,6 +61,8 @@ class SGD(Optimizer):
 
     def _with_momentum(self, gradient: Tensor, state: State, group: Group) -> Tensor:
         momentum, buffer = group["momentum"], state.get("momentum_buffer")
+        if buffer is None and mode.tracer is not None and not group["dampening"]:
+            buffer = state["momentum_buffer"] = mode.tracer.zeros(gradient)  # the first step as any other: μ 0 + g
         if buffer is None:
             buffer = state["momentum_buffer"] = gradient.clone()
         else:

@@ -1,0 +1,357 @@
+"""The time loop of a recurrent layer as one kernel: in every step a matrix product, then what a cell makes of the sums.
+
+    sums[n, q, u] = Σ_k left_t[n, k] · weight[k, q, u]        rows n, gates q, units u
+
+The weights are copied once into panels of a few vectors of units, all gates of a unit beside each other, so that a cell
+finds its sums in registers. A thread keeps its own rows of the batch through all steps and waits for no other; where
+there are too few rows, threads own units instead and meet after every step. `recurrent_grad.py` has the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log, prod
+from typing import Any
+
+from .kernel import Kernel
+from .llvm import BITS, Function, Val
+from .mathlib_tables import EXP2
+from .mathlib_tools import FORMATS
+from .matmul_pack import LINE, fetch, hide, pack
+
+WIDEST = 64  # bytes of a vector register
+SERIAL_FLOPS = 20_000
+MEETING = 1000  # cycles that a barrier costs with the waiting
+MOST_ROWS = 12
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Element (step, row, column) of an array: `start` + Σ index · stride elements from argument word `word`.
+
+    `gates` parts of as many columns as there are units lie beside each other.
+    """
+
+    word: int
+    strides: tuple[int, int, int]
+    start: int = 0
+    gates: int = 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Steps of time, rows of the batch, units, and the columns of the left factor."""
+
+    steps: int
+    rows: int
+    units: int
+    depth: int
+
+
+class TimeLoop(Kernel):
+    """`begin` is done at every row and unit, then for each step from `first` on the product with stream `left`, and
+    `step` with its sums. `weight` has strides (k, gate, unit); the panels lie in the shared `workspace`.
+
+    `threads` is how many are expected; any number works.
+    """
+
+    gates = 1  # sums of one unit
+    vectors = 1  # of units in a panel
+    first = 0
+    cost = 20  # operations of a cell for each unit, for the estimate
+
+    def __init__(
+        self, kind: str, sizes: Sizes, left: Stream, weight: Stream, streams: dict[str, Stream], threads: int
+    ) -> None:
+        self.kind, self.sizes, self.left, self.weight = kind, sizes, left, weight
+        self.streams, self.threads = streams, threads
+        size, n = BITS[kind] // 8, sizes
+        self.flops = n.steps * n.rows * n.units * (2 * n.depth * self.gates + self.cost)
+        moved = sum(x.gates * prod((n.steps, n.rows, 1)[d] for d in (0, 1) if x.strides[d]) for x in streams.values())
+        self.nbytes = size * n.units * (moved + n.depth * self.gates)
+        self.serial = self.flops < SERIAL_FLOPS
+        widths = [self.vectors * nbytes // size for nbytes in (16, 32, WIDEST)]
+        self.workspace = size * n.depth * self.gates * max(-(-n.units // width) * width for width in widths)
+        self.workspace_word = 1 + max(x.word for x in (weight, *streams.values()))
+
+    def key(self) -> str:
+        return f"{type(self).__name__} {self.kind} {self.sizes} {self.left} {self.weight} {self.streams} {self.threads}"
+
+    def begin(self, f: Function, at: Place) -> None:
+        """What is done at each row and unit before the first product."""
+        raise NotImplementedError
+
+    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+        """One step of the cell at some units of one row, given the sums of its gates."""
+        raise NotImplementedError
+
+    def emit(self, f: Function) -> None:
+        _Writer(self, f).write()
+
+
+class Place:
+    """Some units of a row at one step, as a cell sees them."""
+
+    def __init__(self, writer: _Writer, bases: dict[str, Val], row: Any, vector: int, mask: Val | None) -> None:
+        self.writer, self.bases, self.row, self.vector, self.mask = writer, bases, row, vector, mask
+
+    def _index(self, stream: Stream, gate: int) -> Any:
+        column = (gate * self.writer.loop.sizes.units + self.vector * self.writer.lanes) * stream.strides[2]
+        return self.row * stream.strides[1] + column
+
+    def load(self, name: str, gate: int = 0) -> Val:
+        w, stream = self.writer, self.writer.loop.streams[name]
+        index = self._index(stream, gate)
+        return w.f.load(self.bases[name], index, w.loop.kind, w.lanes, self.mask, stream.strides[2])
+
+    def store(self, value: Val, name: str, gate: int = 0) -> None:
+        w, stream = self.writer, self.writer.loop.streams[name]
+        w.f.store(value, self.bases[name], self._index(stream, gate), self.mask, stream.strides[2])
+
+
+class _Writer:
+    """Writes a time loop for one kind of processor. A panel is `width` units, a tile `rows` rows of a panel."""
+
+    def __init__(self, loop: TimeLoop, f: Function) -> None:
+        self.loop, self.f, n = loop, f, loop.sizes
+        self.lanes = 8 * f.target.vector_bytes // BITS[loop.kind]
+        self.width = self.lanes * loop.vectors
+        self.full_panels, self.rest_units = divmod(n.units, self.width)
+        self.panels = self.full_panels + (self.rest_units > 0)
+        self.rows, self.by_units = self._choose()
+        self.full_tiles, self.rest_rows = divmod(n.rows, self.rows)
+        self.tiles = self.full_tiles + (self.rest_rows > 0)
+        self.row_of_panel = self.width * loop.gates
+        self.multiply_add = f.fma if f.target.fma else lambda a, b, c: a * b + c
+
+    def _choose(self) -> tuple[int, bool]:
+        """The rows of a tile, and whether threads share the units: what takes the fewest cycles a step."""
+        loop, n = self.loop, self.loop.sizes
+        across, threads = loop.gates * loop.vectors, loop.threads
+
+        def cycles(choice: tuple[int, bool]) -> float:
+            rows, by_units = choice
+            tiles = -(-n.rows // rows)
+            mine = tiles * -(-self.panels // threads) if by_units else -(-tiles // threads) * self.panels
+            return mine * (n.depth * (rows * across + 1) + rows * loop.cost) + by_units * MEETING
+
+        most = max(1, min(MOST_ROWS, (self.f.target.registers - across - 1) // across))
+        ways = (False, True) if threads > 1 else (False,)
+        return min(((rows, way) for way in ways for rows in range(most, 0, -1)), key=cycles)
+
+    # ---------------------------------------------------------------------------------- the order of things
+    def write(self) -> None:
+        f, loop = self.f, self.loop
+        self.pack()
+        tiles, panels = (f.index(0), f.index(self.tiles)), (f.index(0), f.index(self.panels))
+        if self.by_units:
+            panels = f.split(self.panels)
+        else:
+            tiles = f.split(self.tiles)
+        self.over(tiles, panels, self.begin)
+        f.barrier()
+        with f.loop(loop.first, loop.sizes.steps) as steps:
+            self.over(tiles, panels, lambda *where: self.tile(steps.i, *where))
+            if self.by_units:
+                f.barrier()
+
+    def over(self, tiles: tuple[Val, Val], panels: tuple[Val, Val], work: Callable[..., None]) -> None:
+        """work(first row, rows, first unit, units) for all tiles of all panels in the given ranges."""
+        f = self.f
+
+        def panel(number: Val, units: int) -> None:
+            unit = hide(f, number * self.width)
+            if self.full_tiles:
+                end = f.intrinsic("smin", tiles[1], self.full_tiles) if self.rest_rows else tiles[1]
+                with f.loop(tiles[0], end) as run:
+                    work(hide(f, run.i * self.rows), self.rows, unit, units)
+            if self.rest_rows:
+                with f.when((tiles[0] <= self.full_tiles) & (tiles[1] > self.full_tiles)):
+                    work(f.index(self.full_tiles * self.rows), self.rest_rows, unit, units)
+
+        with f.loop(*panels) as run:
+            if self.full_panels and self.rest_units:
+                with f.when(run.i < self.full_panels):
+                    panel(run.i, self.width)
+                with f.when(run.i >= self.full_panels):
+                    panel(run.i, self.rest_units)
+            else:
+                panel(run.i, self.rest_units or self.width)
+
+    def pack(self) -> None:
+        """Copy this thread's share of the panels."""
+        f, loop, n = self.f, self.loop, self.loop.sizes
+        k, gate, unit = loop.weight.strides
+        with f.loop(*f.split(self.panels)) as run:
+            first = run.i * self.width
+            units = f.intrinsic("smin", n.units - first, self.width) if self.rest_units else self.width
+            for q in range(loop.gates):
+                source = f.offset(f.arg(loop.weight.word), first * unit + (q * gate + loop.weight.start), loop.kind)
+                to = f.offset(self.panel_at(first), q * self.width, loop.kind)
+                pack(f, source, (k, unit), (n.depth, units), loop.kind, self.lanes, to, self.row_of_panel)
+
+    def panel_at(self, unit: Val) -> Val:
+        """The panel that begins with a unit."""
+        place = unit * (self.loop.sizes.depth * self.loop.gates)
+        return self.f.offset(self.f.arg(self.loop.workspace_word), place, self.loop.kind)
+
+    def bases(self, step: Any, row: Val, unit: Val) -> dict[str, Val]:
+        """Where each stream has this step, row and unit."""
+        f, found = self.f, {}
+        for name, x in self.loop.streams.items():
+            index = step * x.strides[0] + row * x.strides[1] + unit * x.strides[2] + x.start
+            found[name] = hide(f, f.offset(f.arg(x.word), index, self.loop.kind))
+        return found
+
+    # ------------------------------------------------------------------------------------------ one tile
+    def mask(self, units: int, vector: int) -> Val | None:
+        left = units - vector * self.lanes
+        return None if left >= self.lanes else self.f.tail_mask(self.lanes, left)
+
+    def begin(self, row: Val, rows: int, unit: Val, units: int) -> None:
+        """The cells of a tile before the first step."""
+        bases = self.bases(self.f.index(0), row, unit)
+        with self.f.loop(0, rows, runs=True) as run:
+            for v in range(-(-units // self.lanes)):
+                self.loop.begin(self.f, Place(self, bases, run.i, v, self.mask(units, v)))
+
+    def tile(self, step: Val, row: Val, rows: int, unit: Val, units: int) -> None:
+        """A product and the cells that take its sums, row by row."""
+        f, loop, vectors = self.f, self.loop, -(-units // self.lanes)
+        bases = self.bases(step, row, unit)
+        self.fetch(bases, rows)
+        sums = self.sums(step, row, self.panel_at(unit), rows, vectors)
+        each = loop.gates * vectors
+        tile = f.stack(loop.kind, rows * each * self.lanes)
+        for number, value in enumerate(sums):
+            f.store(value, tile, number * self.lanes)
+        with f.loop(0, rows, runs=True) as run:
+            for v in range(vectors):
+                numbers = [run.i * each + (q * vectors + v) for q in range(loop.gates)]
+                mine = [f.load(tile, number * self.lanes, loop.kind, self.lanes) for number in numbers]
+                loop.step(f, Place(self, bases, run.i, v, self.mask(units, v)), mine)
+
+    def fetch(self, bases: dict[str, Val], rows: int) -> None:
+        """Ask for what the cells of a tile will read and write."""
+        f, loop = self.f, self.loop
+        size = BITS[loop.kind] // 8
+        for name, x in loop.streams.items():
+            if not x.strides[0] or x.strides[2] != 1:
+                continue
+            for r in range(rows):
+                for q in range(x.gates):
+                    start = r * x.strides[1] + q * loop.sizes.units
+                    for line in range(0, self.width * size, LINE):
+                        fetch(f, f.offset(bases[name], start * size + line, "i8"))
+
+    def sums(self, step: Val, row: Val, panel: Val, rows: int, vectors: int) -> list[Val]:
+        """For each row, gate and vector of units the sum over k."""
+        f, loop, x = self.f, self.loop, self.loop.left
+        left = hide(f, f.offset(f.arg(x.word), step * x.strides[0] + row * x.strides[1] + x.start, loop.kind))
+        zero = f.const(loop.kind, 0.0, self.lanes)
+        panel, places = hide(f, panel), [q * self.width + v * self.lanes for q in range(loop.gates) for v in range(vectors)]
+        with f.loop(0, loop.sizes.depth, carry=[zero] * (rows * len(places)), runs=True) as run:
+            start = run.i * self.row_of_panel
+            right = [f.load(panel, start + place, loop.kind, self.lanes) for place in places]
+            following = []
+            for r in range(rows):
+                one = f.load(left, run.i * x.strides[2] + r * x.strides[1], loop.kind)
+                value = f.splat(one, self.lanes)
+                mine = run.carry[r * len(places) : (r + 1) * len(places)]
+                following += [self.multiply_add(value, a, b) for a, b in zip(right, mine, strict=True)]
+            run.next(following)
+        return list(run.results)
+
+
+# ------------------------------------------------------------------------------------------ activations
+
+SATURATED = {"f32": 60.0, "f64": 120.0}  # 2 to this power has no effect beside 1
+
+
+def _power(f: Function, x: Val, scale: float, offset: float) -> Val:
+    """2^(scale · x) + offset with the error of the result relative to its larger term; exponents end at ± SATURATED."""
+    form, limit = FORMATS[x.kind], SATURATED[x.kind]
+    exponent = f.least(x * scale, limit)
+    exponent = f.select(exponent < -limit, -limit, exponent)
+    shifted = exponent + form.shifter
+    rest = exponent - (shifted - form.shifter)
+    grown = rest * f.polynomial(rest, EXP2[x.kind])  # 2^rest − 1
+    bits = (f.bitcast(shifted, form.whole) << form.fraction) + form.one_bits
+    whole = f.bitcast(bits, x.kind)
+    return f.fma(whole, grown, whole + offset)
+
+
+def sigmoid(f: Function, x: Val) -> Val:
+    """1 / (1 + e⁻ˣ), with an error of a few units in the last place of 1."""
+    return 1.0 / _power(f, x, -1 / log(2), 1.0)
+
+
+def tanh(f: Function, x: Val) -> Val:
+    """e / (e + 2) with e = exp 2x − 1, within a few units in the last place."""
+    e = _power(f, x, 2 / log(2), -1.0)
+    return e / (e + 2.0)
+
+
+# ------------------------------------------------------------------------------------------ cells
+
+
+class TanhForward(TimeLoop):
+    """h' = tanh(x + W h)."""
+
+    vectors, cost = 2, 30
+
+    def begin(self, f: Function, at: Place) -> None:
+        at.store(at.load("first_hidden"), "hidden")
+
+    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+        at.store(tanh(f, sums[0] + at.load("x")), "next_hidden")
+
+
+class ReluForward(TanhForward):
+    """h' = max(x + W h, 0)."""
+
+    cost = 5
+
+    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+        at.store(f.maximum(sums[0] + at.load("x"), 0.0), "next_hidden")
+
+
+class LstmForward(TimeLoop):
+    """i, f, o = σ(x + W h), g = tanh(x + W h); c' = f c + i g; h' = o tanh c'."""
+
+    gates, cost = 4, 130
+
+    def begin(self, f: Function, at: Place) -> None:
+        at.store(at.load("first_hidden"), "hidden")
+        at.store(at.load("first_cell"), "cell")
+
+    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+        total = [s + at.load("x", q) for q, s in enumerate(sums)]
+        enter, forget, leave = (sigmoid(f, total[q]) for q in (0, 1, 3))
+        proposal = tanh(f, total[2])
+        cell = forget * at.load("cell") + enter * proposal
+        bent = tanh(f, cell)
+        for q, gate in enumerate((enter, forget, proposal, leave)):
+            at.store(gate, "gates", q)
+        at.store(cell, "next_cell")
+        at.store(bent, "bent")
+        at.store(leave * bent, "next_hidden")
+
+
+class GruForward(TimeLoop):
+    """r, z = σ(x + W h + b), n = tanh(x + r (W h + b)); h' = n + z (h − n). Without a bias there is no such stream."""
+
+    gates, cost = 3, 90
+
+    def begin(self, f: Function, at: Place) -> None:
+        at.store(at.load("first_hidden"), "hidden")
+
+    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+        inner = [s + at.load("bias", q) for q, s in enumerate(sums)] if "bias" in self.streams else sums
+        reset, update = (sigmoid(f, inner[q] + at.load("x", q)) for q in (0, 1))
+        new = tanh(f, at.load("x", 2) + reset * inner[2])
+        for q, gate in enumerate((reset, update, new)):
+            at.store(gate, "gates", q)
+        at.store(inner[2], "inner")
+        at.store(new + update * (at.load("hidden") - new), "next_hidden")
