@@ -40,7 +40,7 @@ def environment(threads: int, cache: Path | None = None) -> dict[str, str]:
 
 
 def peaks(threads: int) -> dict[str, float]:
-    """GFLOP/s (`gflops`) and GB/s (`gbytes`, and `numpy`'s) of so many threads together, from a process of its own."""
+    """GFLOP/s (`gflops`) and GB/s (see `byte_probes`) of so many threads together, from a process of its own."""
     command = [sys.executable, __file__, str(threads)]
     done = subprocess.run(command, env=environment(1), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -99,8 +99,8 @@ done:
 }}"""
 
 
-def scaling(width: int) -> str:
-    """`void scale(from, to, n)`: to = 1.5 · from, over n vectors, four at a time, past the caches as streams do."""
+def scaling(name: str, width: int, hint: str = "") -> str:
+    """`void name(from, to, n)`: to = (1 + 2⁻²³) · from over n vectors, four at a time; `hint` goes to the stores."""
     v = f"<{width} x float>"
     body = []
     for k in range(4):
@@ -110,13 +110,13 @@ def scaling(width: int) -> str:
             f"  %q{k} = getelementptr {v}, ptr %to, i64 %i{k}",
             f"  %x{k} = load {v}, ptr %p{k}, align {4 * width}",
             f"  %y{k} = fmul {v} %x{k}, %s",
-            f"  store {v} %y{k}, ptr %q{k}, align {4 * width}, !nontemporal !0",
+            f"  store {v} %y{k}, ptr %q{k}, align {4 * width}{hint}",
         ]
     lines = "\n".join(body)
     return f"""
-define void @scale(ptr %from, ptr %to, i64 %n) {{
+define void @{name}(ptr %from, ptr %to, i64 %n) {{
 entry:
-  %first = insertelement {v} undef, float 1.5, i32 0
+  %first = insertelement {v} undef, float 0x3FF0000020000000, i32 0
   %s = shufflevector {v} %first, {v} undef, <{width} x i32> zeroinitializer
   br label %loop
 loop:
@@ -127,23 +127,28 @@ loop:
   br i1 %more, label %loop, label %done
 done:
   ret void
-}}
-!0 = !{{i32 1}}"""
+}}"""
+
+
+def clock(threads: int) -> Callable[[], float]:
+    """Seconds: of the processor for one thread, so that waiting for other programs is left out; else of the wall."""
+    return time.process_time if threads == 1 else time.perf_counter
 
 
 def probe(work: Callable[[int], Any], amount: float, threads: int) -> Callable[[], float]:
     """A function that lets so many threads each call `work(thread)` once and tells how many `amount`s a second they did."""
-    pool = ThreadPoolExecutor(threads)
+    now = clock(threads)
+    spread = map if threads == 1 else ThreadPoolExecutor(threads).map
 
     def measured() -> float:
-        start = time.perf_counter()
-        list(pool.map(work, range(threads)))
-        return threads * amount / (time.perf_counter() - start)
+        start = now()
+        list(spread(work, range(threads)))
+        return threads * amount / (now() - start)
 
     return measured
 
 
-def flop_probe(threads: int, turns: int) -> Callable[[], float]:
+def flop_probe(threads: int, turns: int = 1_000_000) -> Callable[[], float]:
     """Measures GFLOP/s of fused multiply-adds in registers."""
     width = lanes()
     engine, (address,) = native(multiply_adds(width), ["fma"])
@@ -152,19 +157,27 @@ def flop_probe(threads: int, turns: int) -> Callable[[], float]:
     return probe(lambda _: run(turns, 1.0), 2e-9 * width * CHAINS * turns, threads)
 
 
-def byte_probes(threads: int, megabytes: int = 192) -> tuple[Callable[[], float], Callable[[], float]]:
-    """Measure GB/s read and written by y = 1.5 x on arrays that no cache holds: by native streams, and by NumPy."""
+def byte_probes(threads: int, megabytes: int = 192) -> dict[str, Callable[[], float]]:
+    """Measure GB/s read and written by scaling arrays that no cache holds.
+
+    streams: into other memory, past the caches; place: in the same memory; numpy: into other memory, by NumPy
+    """
     import numpy as np
 
     width, count = lanes(), megabytes * 2**20 // 8 // threads // 64 * 64
     pairs = [tuple(aligned(count) for _ in range(2)) for _ in range(threads)]
-    engine, (address,) = native(scaling(width), ["scale"])
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
-    run.kept = engine, pairs  # the code and the memory that it is given
+    past = scaling("past", width, ", !nontemporal !0")
+    engine, addresses = native(f"{past}\n{scaling('plain', width)}\n!0 = !{{i32 1}}", ["past", "plain"])
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    run, plain = map(kind, addresses)
+    run.kept = plain.kept = engine, pairs  # the code and the memory that it is given
     places = [tuple(array.ctypes.data for array in pair) for pair in pairs]
-    streams = probe(lambda t: run(*places[t], count // width), 8e-9 * count, threads)
-    plain = probe(lambda t: np.multiply(pairs[t][0], np.float32(1.5), out=pairs[t][1]), 8e-9 * count, threads)
-    return streams, plain
+    amount = 8e-9 * count
+    return {
+        "streams": probe(lambda t: run(*places[t], count // width), amount, threads),
+        "place": probe(lambda t: plain(places[t][0], places[t][0], count // width), amount, threads),
+        "numpy": probe(lambda t: np.multiply(pairs[t][0], np.float32(1.5), out=pairs[t][1]), amount, threads),
+    }
 
 
 def best(measure: Callable[[], float], rounds: int = 15) -> float:
@@ -225,6 +238,5 @@ def wait_quiet(patience: float) -> None:
 
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    streams, plain = map(best, byte_probes(count))
-    flops = best(flop_probe(count, 2_000_000))
-    print(json.dumps({"threads": count, "gflops": flops, "gbytes": max(streams, plain), "numpy": plain}))
+    found = {name: best(measure) for name, measure in byte_probes(count).items()}
+    print(json.dumps({"threads": count, "gflops": best(flop_probe(count)), **found}))

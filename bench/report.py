@@ -158,7 +158,7 @@ def write(about: dict[str, Any], folder: Path) -> str:
     versions = {r["peer"]: r["version"] for r in made if "version" in r}
     text = (
         f"{about['threads']} threads; peaks {max(p['gflops'] for p in peaks):.0f} GFLOP/s, "
-        f"{max(p['gbytes'] for p in peaks):.0f} GB/s; started {about['started']}; "
+        f"{max(p['streams'] for p in peaks):.0f} GB/s; started {about['started']}; "
         + ", ".join(f"{peer} {version}" for peer, version in versions.items())
         + f"\n\n{table(made)}\n\n{NOTES}\n"
     )

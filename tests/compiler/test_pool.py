@@ -94,6 +94,7 @@ def test_barriers_inside_a_step_of_one_thread_pass(runner):
 
 def test_an_empty_plan(runner):
     run(runner, Plan())
+    runner.run_timed(Plan().address, np.zeros(1, np.int64).ctypes.data)
 
 
 def test_more_threads_than_cores():
@@ -186,6 +187,27 @@ def test_a_closed_pool_starts_again(runner):
     out = np.zeros((3, 2), np.int64)
     run(runner, Plan((handle(who), words(out), 0)))
     assert out[:, 1].sum() == runner.threads**2
+
+
+def test_a_system_that_gives_no_more_threads(monkeypatch):
+    before, real = threading.active_count(), threading.Thread.start
+
+    def start(thread):
+        if thread.name == "weft-2":
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    made = Pool(3)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        run(made, Plan())
+    monkeypatch.undo()
+    run(made, Plan())
+    made.close()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert threading.active_count() == before
 
 
 def test_idle_workers_sleep():
@@ -324,7 +346,6 @@ def forever():
 threading.Thread(target=forever, daemon=True).start()
 time.sleep(0.02)
 """,
-    "an error": "raise SystemExit(0)",
     "modules torn down early": "import sys; sys.modules.clear()",
     "a forked child": """
 child = os.fork()

@@ -118,6 +118,7 @@ class Part:
         self.rows = min(16 // most, (f.target.registers - most - 1) // most)
         self.keys = KEYS // self.rows * self.rows
         self.wide = 8 * f.target.vector_bytes // BITS[self.kind]
+        self.side = min(4, self.lanes)  # of squares that are transposed: LLVM takes long over shuffles of wide vectors
         self.indices: list[Val] = []
         for size in reversed(kernel.batch):
             self.indices.insert(0, head % size)
@@ -162,31 +163,31 @@ class Part:
         return self.f.tail_mask(self.lanes, count) if count < self.lanes else None
 
     def squares(self, width: int, work: Callable[[Val, Val, int, int], None]) -> None:
-        """work(query, column, queries, columns) for squares of as many as there are lanes, the last maybe of fewer."""
-        f, full = self.f, width // self.lanes * self.lanes
+        """work(query, column, queries, columns) for squares of `side`, the last maybe of fewer."""
+        f, side, present = self.f, self.side, self.tile.present
 
         def across(query: Val, queries: int) -> None:
-            if full:
-                with f.loop(0, full, self.lanes, runs=True) as loop:
-                    work(query, loop.i, queries, self.lanes)
-            if width % self.lanes:
-                work(query, f.index(full), queries, width % self.lanes)
+            if width >= side:
+                with f.loop(0, width // side * side, side, runs=True) as loop:
+                    work(query, loop.i, queries, side)
+            if width % side:
+                work(query, f.index(width // side * side), queries, width % side)
 
-        whole, rest = divmod(self.tile.present, self.lanes)
-        if whole:
-            with f.loop(0, whole * self.lanes, self.lanes, runs=True) as loop:
-                across(loop.i, self.lanes)
-        if rest:
-            across(f.index(whole * self.lanes), rest)
+        if present >= side:
+            with f.loop(0, present // side * side, side, runs=True) as loop:
+                across(loop.i, side)
+        if present % side:
+            across(f.index(present // side * side), present % side)
 
     def pack(self, name: str, to: Val, width: int, factor: float = 1.0) -> None:
-        """to[e][query] = factor · x[query, e]; queries past the end repeat the last."""
-        f, (row, column), at = self.f, self.strides(name), self.at(name)
+        """to[e][query] = factor · x[query, e]; queries past the end are what they are."""
+        f, side, (row, column), at = self.f, self.side, self.strides(name), self.at(name)
 
         def square(query: Val, e: Val, queries: int, columns: int) -> None:
-            start, mask = f.offset(at, (self.first + query) * row + e * column, self.kind), self.mask_of(columns)
-            numbers = [min(j, queries - 1) for j in range(self.lanes)]
-            loaded = [f.load(start, n * row, self.kind, self.lanes, mask, column) for n in numbers]
+            start = f.offset(at, (self.first + query) * row + e * column, self.kind)
+            mask = f.tail_mask(side, columns) if columns < side else None
+            numbers = [min(j, queries - 1) for j in range(side)]
+            loaded = [f.load(start, n * row, self.kind, side, mask, column) for n in numbers]
             base = f.offset(self.row(to, e), query, self.kind)
             for i, x in enumerate(transpose(f, loaded)[:columns]):
                 f.store(x if factor == 1 else x * factor, base, i * self.queries)
@@ -195,15 +196,15 @@ class Part:
 
     def unpack(self, source: Val, name: str, width: int) -> None:
         """x[query, e] = source[e][query]."""
-        f, (row, column), at = self.f, self.strides(name), self.at(name)
+        f, side, (row, column), at = self.f, self.side, self.strides(name), self.at(name)
 
         def square(query: Val, e: Val, queries: int, columns: int) -> None:
             base = f.offset(self.row(source, e), query, self.kind)
-            numbers = [min(i, columns - 1) * self.queries for i in range(self.lanes)]
-            loaded = [f.load(base, n, self.kind, self.lanes) for n in numbers]
+            loaded = [f.load(base, min(i, columns - 1) * self.queries, self.kind, side) for i in range(side)]
             start = f.offset(at, (self.first + query) * row + e * column, self.kind)
+            mask = f.tail_mask(side, columns) if columns < side else None
             for j, x in enumerate(transpose(f, loaded)[:queries]):
-                f.store(x, start, j * row, self.mask_of(columns), column)
+                f.store(x, start, j * row, mask, column)
 
         self.squares(width, square)
 

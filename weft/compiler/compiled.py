@@ -100,7 +100,6 @@ class Bound:
     def __init__(self, program: Program, build: Callable[[Graph], Any]) -> None:
         self.program, self.plan = program, build(program.graph)
         self.pull = None if program.backward is None else Pull(program.backward, build)
-        self.count = len(program.graph.outputs)
         self.alone = program.results[0] if program.spec.kind is None else None
         self.counters = []
         for state in program.graph.states:
@@ -128,7 +127,7 @@ class Bound:
         for position, number in program.written:
             np.copyto(tensors[position].array, outputs[number])
             tensors[position]._bump()
-        made = [wrap(a) for a in outputs[: self.count]]
+        made = [wrap(a) for a in outputs[: program.count]]
         if self.pull is not None:
             recorded = [made[program.results[k][1]] for k in program.backward.results]
             self.pull.record(recorded, tensors, [outputs[k] for k in program.saved])

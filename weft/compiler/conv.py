@@ -32,7 +32,7 @@ from .llvm import BITS, Function, Val
 
 CACHED_WEIGHTS = 400_000  # bytes of packed weights that stay in the second-level cache beside the images
 BAND_BYTES = 1 << 17  # of one band of a copied image
-UNROLLED = 160  # multiplications in a row
+UNROLLED = 64  # multiplications in a row
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ class DirectConv(Kernel):
     A tile is some rows times some vectors of result channels. Rows are images at one pixel, so that only taps inside
     the image are worked on; or, with few images or few channels, the pixels of a line, read from a copy of a band of the
     image with zeros around it. Weights are first packed into panels, one for some vectors of channels, in the workspace.
-    channels: (source, result) channels of one group. `wise`: every channel by itself, source channels = 1.
+    channels: (source, result) channels of one group. `wise`: every channel by itself, source channels = 1. `narrow`: so few
+    result channels that lanes run along the source channels and are added up at the end.
     """
 
     def __init__(
@@ -124,10 +125,12 @@ class DirectConv(Kernel):
         self.taps, self.source, self.weights, self.body = taps, source, weights, body
         self.workspace_word, self.scratch_word = words
         self.wise, self.kind = wise, source.kind
+        self.narrow = groups == 1 and not wise and self.outer <= 4 and self.inner >= 16
         self.depth = taps[0].taps * taps[1].taps * self.inner
         item, (high, wide) = BITS[self.kind] // 8, (t.results for t in taps)
         block = 64 // item
-        self.workspace = groups * self.depth * -(-self.outer // block) * block * item
+        across, along = (self.inner, self.outer) if self.narrow else (self.outer, self.inner)
+        self.workspace = groups * taps[0].taps * taps[1].taps * along * -(-across // block) * block * item
         self.band: Band | None = None
         self.copied = False
         if all(t.forward for t in taps) and not wise and (few or batch < 4):
@@ -177,49 +180,24 @@ class ConvForward(DirectConv):
 class DirectWriter:
     """Writes a DirectConv for one target."""
 
-    def __init__(self, kernel: DirectConv, f: Function, panels: Panels | None = None) -> None:
+    def __init__(self, kernel: DirectConv, f: Function) -> None:
         self.k, self.f, self.kind = kernel, f, kernel.kind
         self.lanes = 8 * f.target.vector_bytes // BITS[self.kind]
         line = kernel.taps[1].results if kernel.band else kernel.batch
-        self.panels = panels or Panels.of(kernel.outer, self.lanes, line, f.target.registers)
-        self.parts = even_parts(line, self.panels.rows(f.target.registers))
+        self.panels = Panels.of(kernel.outer, self.lanes, line, f.target.registers)
+        limit = self.panels.rows(f.target.registers)
+        if kernel.narrow:
+            limit = (f.target.registers - 6) // (kernel.outer + 1)
+        self.parts = even_parts(line, limit)
         self.rows = self.parts[0][2]
 
     def pack(self) -> None:
-        """Weights to panels [group][panel][tap][source channel][vector]: squares of lanes × lanes are turned."""
-        f, k, w, lanes = self.f, self.k, self.k.weights, self.lanes
-        taps, panels = k.taps[0].taps * k.taps[1].taps, self.panels
-        dense = w.source == taps  # (source channel, tap) is one run in memory, otherwise each source channel is one
-        run, runs = (k.inner * taps, 1) if dense else (taps, k.inner)
-        blocks, edge = -(-run // lanes), int(panels.edge < lanes)
-        for first, number, count in ((0, panels.total - edge, lanes), (panels.total - 1, edge, panels.edge)):
-            lo, hi = f.split(k.groups * number * runs * blocks) if number else (0, 0)
-            for i in each(f, lo, hi):
-                start, channel = i % blocks * lanes, i // blocks % runs
-                group, vector = divmod_(i // (blocks * runs), number if k.groups > 1 else 0)
-                vector = vector + first
-                panel, column = vector // panels.vectors, vector % panels.vectors
-                width = f.index(panels.width)
-                if panels.rest:
-                    width = f.select(panel < panels.full, width, panels.rest * lanes)
-                read = vector * (lanes * w.result) + channel * w.source + group * w.group + start
-                target = f.offset(f.arg(k.workspace_word), self.panel(group, panel) + column * lanes, self.kind)
-                for number_, value in enumerate(self._across(read, count, run - start if run % lanes else None)[:run]):
-                    element = start + number_
-                    tap = element % taps
-                    row = (taps - 1 - tap if w.flipped else tap) * k.inner + channel + element // taps
-                    if run % lanes == 0 or run < lanes:
-                        f.store(value, target, row * width)
-                    else:
-                        with f.when(element < run):
-                            f.store(value, target, row * width)
-
-    def _across(self, read: Val, count: int, length: Val | None) -> list[Val]:
-        """Vectors across `count` runs of weights."""
-        f, w, lanes = self.f, self.k.weights, self.lanes
-        mask = None if length is None else f.tail_mask(lanes, length)
-        rows = [f.load(f.arg(w.arg), read + r * w.result, self.kind, lanes, mask) for r in range(count)]
-        return transpose(f, rows + [f.const(self.kind, 0.0, lanes)] * (lanes - count))
+        if self.k.narrow:
+            w = self.k.weights
+            turned = Weights(w.arg, w.source, w.result, 0, w.flipped)
+            pack(self.f, self.k, turned, self.k.outer, Panels.single(self.k.inner, self.lanes))
+        else:
+            pack(self.f, self.k, self.k.weights, self.k.inner, self.panels)
 
     def panel(self, group: Any, p: Any) -> Any:
         """Where a panel starts in the workspace."""
@@ -316,6 +294,8 @@ class DirectWriter:
     ) -> list[Val]:
         """The sums of one tile; vertical and horizontal are (count, start, first) of the taps."""
         f, k, (sh, sw) = self.f, self.k, strides
+        if k.narrow:
+            return self._narrow_tile(source, offsets, vertical, horizontal, strides)
         (down, top, row), (across, left, column) = vertical, horizontal
         width = kind.vectors * self.lanes
         tap = k.inner * width
@@ -338,6 +318,50 @@ class DirectWriter:
 
         zero = f.const(self.kind, 0.0, self.lanes)
         return carried(f, down, [zero] * (len(offsets) * kind.vectors), lines, k.taps[0].never_empty)
+
+    def _narrow_tile(
+        self, source: Val, offsets: list[int], vertical: tuple, horizontal: tuple, strides: Pair
+    ) -> list[Val]:
+        """The sums of a tile with few result channels, which are the first lanes of one vector for each row."""
+        f, k, lanes, (sh, sw) = self.f, self.k, self.lanes, strides
+        (down, top, row), (across, left, column), (tall, wide) = vertical, horizontal, k.taps
+        x = f.offset(source, top * sh + left * sw, self.kind)
+        taps, tap = tall.taps * wide.taps, k.outer * lanes
+        edge = f.tail_mask(lanes, k.inner % lanes) if k.inner % lanes else None
+
+        def vectors(x: Val, w: Val, mask: Val | None, acc: list[Val]) -> list[Val]:
+            """Some source channels of one tap."""
+            right = [f.load(w, o * lanes, self.kind, lanes) for o in range(k.outer)]
+            left = [f.load(x, offset, self.kind, lanes, mask) for offset in offsets]
+            pairs = [(a, b) for a in left for b in right]
+            return [f.intrinsic("fmuladd", a, b, c) for (a, b), c in zip(pairs, acc, strict=True)]
+
+        def one(i: Val, j: Val, acc: list[Val]) -> list[Val]:
+            xi = f.offset(x, i * (tall.advance * sh) + j * (wide.advance * sw), self.kind)
+            number = (row + i * tall.skip) * wide.taps + column + j * wide.skip
+            w = f.offset(f.arg(k.workspace_word), number * tap, self.kind)
+
+            def some(v: Val, acc: list[Val]) -> list[Val]:
+                return vectors(f.offset(xi, v * lanes, self.kind), f.offset(w, v * (taps * tap), self.kind), None, acc)
+
+            full = k.inner // lanes
+            acc = carried(f, full, acc, some)
+            if edge:
+                acc = vectors(f.offset(xi, full * lanes, self.kind), f.offset(w, full * taps * tap, self.kind), edge, acc)
+            return acc
+
+        def line(i: Val, acc: list[Val]) -> list[Val]:
+            return carried(f, across, acc, lambda j, acc: one(i, j, acc), wide.never_empty)
+
+        zero = f.const(self.kind, 0.0, lanes)
+        acc = carried(f, down, [zero] * (len(offsets) * k.outer), line, tall.never_empty)
+        found = []
+        for r in range(len(offsets)):
+            value = zero
+            for o in range(k.outer):
+                value = f.insert(value, f.total(acc[r * k.outer + o]), o)
+            found.append(value)
+        return found
 
     def _run(self, x: Val, offsets: list[int], w: Val, kind: Kind, taps: Any, acc: list[Val]) -> list[Val]:
         """Add the products of consecutive source channels, of one tap or of several in a line."""
@@ -362,6 +386,39 @@ class DirectWriter:
         channel = p * self.panels.width + group * self.k.outer
         masks = [kind.mask(self.f, q, self.lanes) for q in range(kind.vectors)]
         finish(self.f, self.k.body, acc, lambda r: (*at[:axis], at[axis] + r, *at[axis + 1 :], channel), masks)
+
+
+def pack(f: Function, k: DirectConv, w: Weights, inner: int, panels: Panels) -> None:
+    """Weights to panels [group][panel][tap][channel < inner][vector] in the workspace: squares of lanes are turned.
+
+    Lanes run along the channel whose stride is `w.result`, `inner` counts the one with stride `w.source`.
+    """
+    taps, lanes, kind = k.taps[0].taps * k.taps[1].taps, panels.lanes, k.kind
+    dense = w.source == taps  # (channel, tap) is one run in memory, otherwise each channel is one
+    run, runs = (inner * taps, 1) if dense else (taps, inner)
+    blocks, edge = -(-run // lanes), int(panels.edge < lanes)
+    for first, number, count in ((0, panels.total - edge, lanes), (panels.total - 1, edge, panels.edge)):
+        lo, hi = f.split(k.groups * number * runs * blocks) if number else (0, 0)
+        for i in each(f, lo, hi):
+            start, channel = i % blocks * lanes, i // blocks % runs
+            group, vector = divmod_(i // (blocks * runs), number if k.groups > 1 else 0)
+            vector = vector + first
+            panel, column = vector // panels.vectors, vector % panels.vectors
+            width = f.select(panel < panels.full, panels.width, f.index(panels.rest * lanes))
+            place = (group * panels.total + panel * panels.vectors) * (taps * inner * lanes) + column * lanes
+            target = f.offset(f.arg(k.workspace_word), place, kind)
+            read = vector * (lanes * w.result) + channel * w.source + group * w.group + start
+            mask = f.tail_mask(lanes, run - start) if run % lanes else None
+            rows = [f.load(f.arg(w.arg), read + r * w.result, kind, lanes, mask) for r in range(count)]
+            rows += [f.const(kind, 0.0, lanes)] * (lanes - count)
+            for element, value in enumerate(transpose(f, rows)[:run]):
+                tap = (start + element) % taps
+                row = (taps - 1 - tap if w.flipped else tap) * inner + channel + (start + element) // taps
+                if run % lanes == 0 or run < lanes:
+                    f.store(value, target, row * width)
+                else:
+                    with f.when(start + element < run):
+                        f.store(value, target, row * width)
 
 
 def divmod_(number: Val, by: int) -> tuple[Any, Val]:

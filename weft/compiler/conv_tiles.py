@@ -147,6 +147,12 @@ class Panels:
             full, rest = full - 1, vectors
         return Panels(lanes, vectors, full, rest, edge)
 
+    @staticmethod
+    def single(channels: int, lanes: int) -> Panels:
+        """Panels of one vector."""
+        total = -(-channels // lanes)
+        return Panels(lanes, 1, total, 0, channels - (total - 1) * lanes)
+
     @property
     def total(self) -> int:
         """Vectors of all panels."""

@@ -25,8 +25,10 @@ class Guard:
         last = self.quick()
         if last == self.last:
             return True
+        if self.look() != self.found:
+            return False
         self.last = last
-        return self.look() == self.found
+        return True
 
 
 class Journal:

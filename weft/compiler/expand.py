@@ -8,7 +8,7 @@ import numpy as np
 
 from .graph import Argument, Constant, Graph, Node, Source, Value
 
-_KNOWN: dict[Any, tuple[Graph, list[Any]]] = {}
+_KNOWN: dict[Any, tuple[Graph, list[Any]] | None] = {}
 MOST_KNOWN = 512
 
 
@@ -43,7 +43,8 @@ def _parts_of(node: Node) -> tuple[Graph, list[Any]] | None:
     return _KNOWN[key]
 
 
-def _traced(node: Node) -> tuple[Graph, list[Any]]:
+def _traced(node: Node) -> tuple[Graph, list[Any]] | None:
+    """What `_parts_of` finds; None where the operation has no parts with these parameters."""
     from ..autograd.modes import no_grad
     from ..tensor import wrap
     from ..utils.pytree import tree_flatten
@@ -56,7 +57,7 @@ def _traced(node: Node) -> tuple[Graph, list[Any]]:
     program.graph.nodes = program.graph.live()
     expand(program.graph)
     results = [program.graph.outputs[what] if kind is OUTPUT else what for kind, what in program.results]
-    return program.graph, results
+    return None if results == [None] else (program.graph, results)
 
 
 def _spliced(node: Node, parts: Graph, results: list[Any], nodes: list[Node]) -> list[Value]:

@@ -273,6 +273,8 @@ def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None
 def _load(objects: Mapping[str, bytes], target: Target) -> dict[str, Handle]:
     """Put object code of several kernels in executable memory."""
     llvm = codegen.binding()
+    if target.arch != llvm.get_process_triple().partition("-")[0]:
+        raise OptionError(f"code for {target.triple} does not run on this machine; unset WEFT_TARGET")
     machine = codegen.new_machine(target.triple, target.cpu, target.features)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), machine)
     for code in objects.values():

@@ -113,7 +113,7 @@ class Lowering:
     def _anchored(self, group: Group) -> Launch:
         anchor, table = group.anchor, _Table(self, group)
         for v in anchor.operands:
-            table.word(v)
+            table.word(v, own=True)
         strides = [self.element_strides(v) for v in anchor.operands]
         maker = _BodyMaker(self, group, table)
         for node in group.nodes[1:]:
@@ -161,7 +161,7 @@ class Lowering:
     def _whole(self, group: Group) -> Launch:
         anchor, table = group.anchor, _Table(self, group)
         for v in anchor.operands:
-            table.word(v)
+            table.word(v, own=True)
         for v in anchor.node.outputs:
             table.word(v, writes=True)
         kernel = anchor.make(
@@ -188,11 +188,12 @@ class _Table:
             self.numbers[value] = len(self.items) - 1
         return len(self.items) - 1
 
-    def word(self, value: Value, writes: bool = False, more: int = 0) -> int:
+    def word(self, value: Value, writes: bool = False, more: int = 0, own: bool = False) -> int:
+        """The number of the argument word of a value; `own`: no other operand shares it."""
         view = self.lowering.window(value)
         (self.writes if writes else self.reads).add(view.root)
         entry = (view.root, view.offset + more)
-        if entry not in self.words or writes:
+        if entry not in self.words or writes or own:
             self.words.append(entry)
             return len(self.words) - 1
         return self.words.index(entry)

@@ -23,6 +23,20 @@ class Math(Exponentials, Trigonometry, Special):
         """√x, correctly rounded."""
         return self.intrinsic("sqrt", x)
 
+    def hypot(self, x: Any, y: Any) -> Any:
+        """√(x² + y²) without overflow; ∞ if one is infinite, even beside NaN."""
+        x, y = self.pair(x, y)
+        if x.kind == "f32":
+            a, b = self.cast(x, "f64"), self.cast(y, "f64")
+            root = self.cast(self.sqrt(a * a + b * b), "f32")
+        else:
+            large = self.maximum(self.abs(x), self.abs(y))
+            scale = self.select(large > 2.0**500, self.const("f64", 2.0**-600, x.lanes), 1.0)
+            scale = self.select(large < 2.0**-400, 2.0**600, scale)
+            a, b = x * scale, y * scale
+            root = self.sqrt(a * a + b * b) / scale
+        return self.select(self.isinf(x) | self.isinf(y), math.inf, root)
+
     # --------------------------------------------------------------------------- sign and rounding
     def abs(self, x: Any) -> Any:
         """|x|; the least integer is its own."""
@@ -39,6 +53,33 @@ class Math(Exponentials, Trigonometry, Special):
         if not x.is_float:
             return x < 0
         return self.bitcast(x, FORMATS[x.kind].whole) < 0
+
+    def sign(self, x: Any) -> Any:
+        """−1, 0 or 1; NaN stays."""
+        if x.kind == "i1":
+            return x
+        y = self.select(x > 0, self.const(x.kind, 1, x.lanes), self.select(x.eq(0), 0, x))
+        return self.select(x < 0, -1, y) if x.is_signed or x.is_float else y
+
+    def nextafter(self, x: Any, y: Any) -> Any:
+        """The number next to x in the direction of y."""
+        x, y = self.pair(x, y)
+        form = FORMATS[x.kind]
+        bits = self.bitcast(x, form.whole)
+        away = (y > x) ^ (x < 0.0)  # from 0: the bits count up
+        moved = self.bitcast(self.select(away, bits + 1, bits - 1), x.kind)
+        smallest = self.copysign(self.bitcast(self.const(form.whole, 1, x.lanes), x.kind), y)
+        moved = self.select(x.eq(0.0), smallest, moved)
+        moved = self.select(x.eq(y), y, moved)
+        return self.select(x.ne(x) | y.ne(y), x + y, moved)
+
+    def truncated(self, x: Any, unsigned: bool = False) -> Any:
+        """A float as i64, or as u64; what does not fit gives some integer."""
+        if not unsigned:
+            return self.cast(x, "i64")
+        large = x >= 2.0**63
+        whole = self.cast(self.select(large, x - 2.0**63, x), "i64")
+        return self.cast(self.select(large, whole ^ (1 << 63), whole), "u64")
 
     def floor(self, x: Any) -> Any:
         return self.intrinsic("floor", x) if x.is_float else x
@@ -162,3 +203,22 @@ class Math(Exponentials, Trigonometry, Special):
         near = self.select(q - near > 0.5, near + 1.0, near)
         near = self.select(q.eq(0.0), self.copysign(self.const(x.kind, 0.0, x.lanes), ratio), near)
         return self.select(y.eq(0.0), ratio, near)
+
+    # ---------------------------------------------------------------------------------------- shifts
+    def _within(self, x: Any, count: Any) -> Any:
+        """Whether a shift count is from 0 to the width − 1."""
+        return self.cast(count, "u" + count.kind[1:]) < int(x.kind[1:])
+
+    def shift_left(self, x: Any, count: Any) -> Any:
+        """x · 2^count; 0 for counts outside the width, as in NumPy."""
+        x, count = self.pair(x, count)
+        within = self._within(x, count)
+        return self.select(within, x << self.select(within, count, 0), 0)
+
+    def shift_right(self, x: Any, count: Any) -> Any:
+        """⌊x / 2^count⌋; 0 or −1 for counts outside the width, as in NumPy."""
+        x, count = self.pair(x, count)
+        within = self._within(x, count)
+        if x.is_signed:
+            return x >> self.select(within, count, int(x.kind[1:]) - 1)
+        return self.select(within, x >> self.select(within, count, 0), 0)

@@ -149,6 +149,52 @@ class Exponentials(Tools):
         y = self._log_limits(y, u)
         return self.select(self.abs(x) < 2.0 ** -(form.fraction + 2), x, y)
 
+    def logaddexp(self, x: Any, y: Any) -> Any:
+        """log(eˣ + eʸ) without overflow."""
+        x, y = self.pair(x, y)
+        total = self.maximum(x, y) + self.log1p(self.exp(-self.abs(x - y)))
+        return self.select(x.eq(y) & self.isinf(x), x, total)
+
+    def logaddexp2(self, x: Any, y: Any) -> Any:
+        """log₂(2ˣ + 2ʸ) without overflow."""
+        x, y = self.pair(x, y)
+        more = self.log1p(self.exp2(-self.abs(x - y)))
+        total = self.maximum(x, y) + self.exactly("fmul", more, self.const(x.kind, 1 / math.log(2), x.lanes))
+        return self.select(x.eq(y) & self.isinf(x), x, total)
+
+    def xlogy(self, x: Any, y: Any) -> Any:
+        """x log y, and 0 where x is 0 (unless y is NaN)."""
+        x, y = self.pair(x, y)
+        return self.select(x.eq(0.0) & y.eq(y), 0.0, x * self.log(y))
+
+    def xlog1py(self, x: Any, y: Any) -> Any:
+        """x log(1 + y), and 0 where x is 0 (unless y is NaN)."""
+        x, y = self.pair(x, y)
+        return self.select(x.eq(0.0) & y.eq(y), 0.0, x * self.log1p(y))
+
+    # ------------------------------------------------------------------- inverse hyperbolic functions
+    def asinh(self, x: Any) -> Any:
+        """The inverse of sinh."""
+        size = self.abs(x)
+        large = size > 2.0 ** (FORMATS[x.kind].fraction + 2)
+        grown = size + size * size / (1.0 + self.sqrt(1.0 + size * size))
+        y = self.log1p(self.select(large, size, grown))
+        return self.copysign(self.select(large, y + math.log(2), y), x)
+
+    def acosh(self, x: Any) -> Any:
+        """The inverse of cosh on [1, ∞)."""
+        large = x > 2.0 ** (FORMATS[x.kind].fraction + 2)
+        t = x - 1.0
+        y = self.log1p(self.select(large, x, t + self.sqrt(t * t + (t + t))))
+        return self.select(x < 1.0, math.nan, self.select(large, y + math.log(2), y))
+
+    def atanh(self, x: Any) -> Any:
+        """The inverse of tanh on (−1, 1)."""
+        size = self.abs(x)
+        double = size + size
+        y = 0.5 * self.log1p(double + double * size / (1.0 - size))
+        return self.copysign(self.select(size > 1.0, math.nan, y), x)
+
     # ------------------------------------------------------------------------------------ powers
     def rsqrt(self, x: Any) -> Any:
         """1 / √x."""
@@ -188,10 +234,11 @@ class Exponentials(Tools):
             return x * x
         if exponent == 3:
             return x * x * x
-        if exponent == -1:
-            return 1.0 / x
-        if exponent == -2:
-            return 1.0 / (x * x)
+        if exponent == 0.5:  # the root of −0.0 and −∞ as a power is 0 and ∞
+            return self.select(x.eq(-math.inf), math.inf, self.sqrt(x + 0.0))
+        if exponent is not None and -3 <= exponent < 0:
+            inverse = self._short_power(x, -exponent)
+            return None if inverse is None else 1.0 / inverse
         return None
 
     def _power_in_f64(self, size: Any, y: Any) -> Any:

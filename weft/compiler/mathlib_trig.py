@@ -77,6 +77,19 @@ class Trigonometry(Tools):
         odd = (q & 1).ne(0)
         return self.flip_sign(self.select(odd, -1.0 / t, t), x)
 
+    def sin_pi(self, x: Any) -> Any:
+        """sin πx for every x."""
+        n = self.round_even(x + x)
+        r = (x - n * 0.5) * math.pi
+        small = n - 4.0 * self.floor(n * 0.25)  # which quadrant
+        q = self.bitcast(small + FORMATS[x.kind].shifter, FORMATS[x.kind].whole)
+        return self._wave(q, r)
+
+    def sinc(self, x: Any) -> Any:
+        """sin πx / πx, and 1 at 0."""
+        y = self.sin_pi(x) / (x * math.pi)
+        return self.select(x.eq(0.0), 1.0, y)
+
     # ----------------------------------------------------------------------------------- inverses
     def _arc(self, size: Any) -> tuple[Any, Any, Any]:
         """(whether size ≤ ½, s, asin s − s) for s = size or else √((1 − size) / 2), size ≥ 0."""
@@ -122,7 +135,10 @@ class Trigonometry(Tools):
         high, low, _ = tables.HALF_PI[y.kind]
         a, b = self.abs(y), self.abs(x)
         far_a, far_b = a.eq(math.inf), b.eq(math.inf)
-        up, right = self.select(far_a, 1.0, self.select(far_b, 0.0, a)), self.select(far_b, 1.0, self.select(far_a, 0.0, b))
+        up, right = (
+            self.select(far_a, 1.0, self.select(far_b, 0.0, a)),
+            self.select(far_b, 1.0, self.select(far_a, 0.0, b)),
+        )
         large = self.maximum(up, right) > 2.0 ** (FORMATS[y.kind].bias - 1)
         scale = self.select(large, self.const(y.kind, 0.25, y.lanes), 1.0)
         up, right = up * scale, right * scale

@@ -18,9 +18,12 @@ from math import prod
 from .body import Access, Body
 from .kernel import Kernel
 from .llvm import BITS, Function
+from .matmul_pack import LINE
+from .matmul_tiles import Writer
 
 NEAR_BYTES = 512 * 1024  # what of an operand stays in the second-level cache beside the rest
 PACKED_TILES = 32  # so many tiles of rows pay for copying a panel that could be read in place
+UNALIGNED_TILES = 8  # the same where vectors of the panel lie across cache lines
 DOT_ROWS = 4  # up to so many rows, dot products are faster than transposing B
 PART_DEPTH = 512  # of a sum over k that is taken in parts
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
@@ -62,16 +65,19 @@ class Tiling:
         kept = NEAR_BYTES // (rows * across * lanes * size)  # tiles of a block whose sums stay near
         if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and kept > 1:
             return Tiling(lanes, rows, vectors, min(tiles, kept), False, _even(p.k, PART_DEPTH))
-        if p.k * p.n * size <= NEAR_BYTES:
+        aligned = p.b[-2] * size % vector_bytes == 0
+        if p.k * p.n * size <= NEAR_BYTES and (aligned or tiles < UNALIGNED_TILES):
             return Tiling(lanes, rows, vectors, 1, False, p.k)
-        return Tiling(lanes, rows, vectors, tiles, tiles >= PACKED_TILES, p.k)
+        return Tiling(lanes, rows, vectors, tiles, tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES), p.k)
 
     def scratch(self, p: Product) -> int:
-        """Bytes of scratch memory for each thread."""
-        width, size = self.lanes * self.vectors, BITS[p.kind] // 8
+        """Bytes of scratch memory for each thread, whole cache lines."""
+        width, elements = self.lanes * self.vectors, 0
         if self.depth < p.k:
-            return self.rows * self.block * -(-p.n // width) * width * size
-        return p.k * width * size if self.packed else 0
+            elements = self.rows * self.block * -(-p.n // width) * width
+        elif self.packed:
+            elements = p.k * width
+        return -(-elements * BITS[p.kind] // (8 * LINE)) * LINE
 
 
 def _even(count: int, most: int) -> int:
@@ -109,8 +115,6 @@ class Product(Kernel):
         return f"product {self.kind} {sizes} {self.body.key()}"
 
     def emit(self, f: Function) -> None:
-        from .matmul_tiles import Writer
-
         if 0 not in (*self.batch, self.m, self.n):
             Writer(self, f, Tiling.of(self, f.target.vector_bytes, f.target.registers)).write()
 

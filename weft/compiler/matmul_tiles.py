@@ -151,7 +151,7 @@ class Writer:
                     self.finish(index, rows, columns, sums)
                 else:
                     place = (number * self.t.block + (count - part.first)) * (self.t.rows * self.width)
-                    self.gather(part.last, place, index, rows, columns, sums)
+                    self.collect(part.last, place, index, rows, columns, sums)
 
             if self.full_tiles:
                 with f.loop(top, f.intrinsic("smin", bottom, self.full_tiles) if self.rest_rows else bottom) as run:
@@ -272,7 +272,7 @@ class Writer:
         return [totals(f, sums + [zero] * (lanes - columns))]
 
     # --------------------------------------------------------------------------------------- the epilogue
-    def gather(self, last: Val, place: Val, index: Sequence[Any], rows: int, columns: int, sums: list[Val]) -> None:
+    def collect(self, last: Val, place: Val, index: Sequence[Any], rows: int, columns: int, sums: list[Val]) -> None:
         """Add what earlier parts have left in scratch memory; finish the tile or leave the sums there."""
         f, p, lanes = self.f, self.p, self.t.lanes
         kept = hide(f, f.offset(self.scratch, place, p.kind))
@@ -290,7 +290,8 @@ class Writer:
         masks = [self.mask(columns, q) for q in range(vectors)]
         stored = {x.arg for x, _ in body.stores}
         first = 1 + len(body.constants)
-        steady = [(first + i, x) for i, x in enumerate(body.loads) if x.strides[-2] == 0 and x.arg not in stored]
+        rows_alike = [x.strides[-2] == 0 and any(x.strides) and x.arg not in stored for x in body.loads]
+        steady = [(first + i, x) for i, x in enumerate(body.loads) if rows_alike[i]]
 
         def at(r: Any, q: int) -> tuple[Any, ...]:
             return (*index[:-2], index[-2] + r, index[-1] + q * lanes)

@@ -115,7 +115,8 @@ class Plan:
         self.arguments: list[tuple[int, Value]] = []
         self.fetched: list[tuple[Any, np.ndarray]] = []
         self.captured: list[Value] = []
-        for node in self.graph.nodes:
+        written = (state.value.node for state in self.graph.states if state.final is not None)  # perhaps never read
+        for node in dict.fromkeys((*self.graph.nodes, *written)):
             if not isinstance(node.op, Source):
                 continue
             value, op = node.output, node.op

@@ -32,6 +32,7 @@ class Program:
     spec: TreeSpec
     stores: list[tuple[dict[Any, Any] | int, Any, Result]]  # (table or argument whose attributes it is, key, content)
     written: list[tuple[int, int]]  # (position, number): arguments that an output is copied to
+    count: int  # how many outputs are for others than the backward pass
     backward: Backward | None
     saved: list[int]  # outputs that the backward pass needs
     reads: list[tuple[dict[Any, Any], Any, Any]]  # (table, key, content): what Python looked at
@@ -196,6 +197,7 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         memory = tracer.stand(proxy).memory
         if memory.version:
             written.append((position, outputs.setdefault(memory.value, len(outputs))))
+    count = len(outputs)
     saved = [outputs.setdefault(v, len(outputs)) for v in (backward.saved if backward is not None else ())]
     graph.outputs = list(outputs)
     for memory, state in tracer.sources:
@@ -206,6 +208,7 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         spec=spec,
         stores=stores,
         written=written,
+        count=count,
         backward=backward,
         saved=saved,
         reads=list(tracer.journal.reads.values()),

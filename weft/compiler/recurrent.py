@@ -10,17 +10,20 @@ there are too few rows, threads own units instead and meet after every step. `re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, prod
 from typing import Any
 
+from ..runtime.threads import get_num_threads
+from .anchors import Strides, Whole
+from .graph import Node
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import BITS, Function, Val, type_of
 from .mathlib_tables import EXP2
 from .mathlib_tools import FORMATS
 from .matmul_pack import LINE, fetch, hide, pack
 
-WIDEST = 64  # bytes of a vector register
+VECTOR_BYTES = (16, 32, 64)  # of processors
 SERIAL_FLOPS = 20_000
 MEETING = 1000  # cycles that a barrier costs with the waiting
 MOST_ROWS = 12
@@ -50,33 +53,35 @@ class Sizes:
 
 
 class TimeLoop(Kernel):
-    """`begin` is done at every row and unit, then for each step from `first` on the product with stream `left`, and
-    `step` with its sums. `weight` has strides (k, gate, unit); the panels lie in the shared `workspace`.
+    """`begin` is done at every row and unit, then for each step from `first` on the product with stream `left`, as it was
+    `first` steps before, and `step` with its sums.
 
-    `threads` is how many are expected; any number works.
+    `operands` and `results` name the streams in the order of the argument words; the second has a row for each row of the
+    batch. `weight` has strides (k, gate, unit); its panels lie in the shared `workspace`. `threads` is how many are
+    expected; any number works.
     """
 
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    left: str
+    first: int
     gates = 1  # sums of one unit
     vectors = 1  # of units in a panel
-    first = 0
-    cost = 20  # operations of a cell for each unit, for the estimate
+    cost: int  # cycles of a cell for a vector of units, about
 
-    def __init__(
-        self, kind: str, sizes: Sizes, left: Stream, weight: Stream, streams: dict[str, Stream], threads: int
-    ) -> None:
-        self.kind, self.sizes, self.left, self.weight = kind, sizes, left, weight
-        self.streams, self.threads = streams, threads
+    def __init__(self, kind: str, sizes: Sizes, streams: dict[str, Stream], weight: Stream, threads: int) -> None:
+        self.kind, self.sizes, self.streams, self.weight, self.threads = kind, sizes, streams, weight, threads
         size, n = BITS[kind] // 8, sizes
         self.flops = n.steps * n.rows * n.units * (2 * n.depth * self.gates + self.cost)
-        moved = sum(x.gates * prod((n.steps, n.rows, 1)[d] for d in (0, 1) if x.strides[d]) for x in streams.values())
+        moved = sum(x.gates * prod((n.steps, n.rows)[d] for d in (0, 1) if x.strides[d]) for x in streams.values())
         self.nbytes = size * n.units * (moved + n.depth * self.gates)
         self.serial = self.flops < SERIAL_FLOPS
-        widths = [self.vectors * nbytes // size for nbytes in (16, 32, WIDEST)]
+        widths = [self.vectors * width // size for width in VECTOR_BYTES]
         self.workspace = size * n.depth * self.gates * max(-(-n.units // width) * width for width in widths)
         self.workspace_word = 1 + max(x.word for x in (weight, *streams.values()))
 
     def key(self) -> str:
-        return f"{type(self).__name__} {self.kind} {self.sizes} {self.left} {self.weight} {self.streams} {self.threads}"
+        return f"{type(self).__name__} {self.kind} {self.sizes} {self.streams} {self.weight} {self.threads}"
 
     def begin(self, f: Function, at: Place) -> None:
         """What is done at each row and unit before the first product."""
@@ -88,6 +93,39 @@ class TimeLoop(Kernel):
 
     def emit(self, f: Function) -> None:
         _Writer(self, f).write()
+
+
+def time_loop(loop: type[TimeLoop], node: Node, steps: int, falling: bool) -> Whole | None:
+    """The kernel of an operation; `falling`: the last step in memory is the first in the loop.
+
+    Streams have one row for all, a row for each row of the batch, for each at each step, or for each before and after
+    each step; these are called `next_…` after a step.
+    """
+    named = dict(zip((*loop.operands[: len(node.inputs)], *loop.results), (*node.inputs, *node.outputs), strict=True))
+    (rows, units), weight = named[loop.operands[1]].shape, named["weight"].shape
+    kinds = {type_of(v.dtype) for v in named.values()}
+    if len(kinds) > 1 or not kinds <= {"f32", "f64"} or 0 in (steps, rows, units):
+        return None
+    (kind,) = kinds
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        streams: dict[str, Stream] = {}
+        for word, (name, value, (*row, column)) in enumerate(
+            zip(named, named.values(), (*strides, *results), strict=True)
+        ):
+            slots, gates = value.shape[0] // rows if row else 1, value.shape[-1] // units
+            each = (-rows if falling else rows) * row[0] if slots > 1 else 0
+            start = (1 - slots) * each if falling else 0
+            streams[name] = Stream(word, (each, row[0] if row else 0, column), start, gates)
+            if slots > steps:
+                streams[f"next_{name}"] = replace(streams[name], start=start + each)
+        place = streams.pop("weight")
+        _, row, column = place.strides
+        order = (row, 0, column) if loop.first else (column, units * row, row)
+        sizes = Sizes(steps, rows, units, weight[0] if loop.first else weight[1])
+        return loop(kind, sizes, streams, Stream(place.word, order), get_num_threads())
+
+    return Whole(node, node.inputs, make)
 
 
 class Place:
@@ -247,10 +285,14 @@ class _Writer:
 
     def sums(self, step: Val, row: Val, panel: Val, rows: int, vectors: int) -> list[Val]:
         """For each row, gate and vector of units the sum over k."""
-        f, loop, x = self.f, self.loop, self.loop.left
-        left = hide(f, f.offset(f.arg(x.word), step * x.strides[0] + row * x.strides[1] + x.start, loop.kind))
+        f, loop, x = self.f, self.loop, self.loop.streams[self.loop.left]
+        before = x.start - loop.first * x.strides[0]
+        left = hide(f, f.offset(f.arg(x.word), step * x.strides[0] + row * x.strides[1] + before, loop.kind))
         zero = f.const(loop.kind, 0.0, self.lanes)
-        panel, places = hide(f, panel), [q * self.width + v * self.lanes for q in range(loop.gates) for v in range(vectors)]
+        panel, places = (
+            hide(f, panel),
+            [q * self.width + v * self.lanes for q in range(loop.gates) for v in range(vectors)],
+        )
         with f.loop(0, loop.sizes.depth, carry=[zero] * (rows * len(places)), runs=True) as run:
             start = run.i * self.row_of_panel
             right = [f.load(panel, start + place, loop.kind, self.lanes) for place in places]
@@ -296,35 +338,42 @@ def tanh(f: Function, x: Val) -> Val:
 # ------------------------------------------------------------------------------------------ cells
 
 
-class TanhForward(TimeLoop):
-    """h' = tanh(x + W h)."""
+class ForwardLoop(TimeLoop):
+    """The states before and after each step are kept."""
 
-    vectors, cost = 2, 30
+    left, first = "hidden", 0
 
     def begin(self, f: Function, at: Place) -> None:
-        at.store(at.load("first_hidden"), "hidden")
+        for name in ("hidden", "cell"):
+            if name in self.streams:
+                at.store(at.load(f"first_{name}"), name)
+
+
+class TanhForward(ForwardLoop):
+    """h' = tanh(x + W h)."""
+
+    operands, results = ("x", "first_hidden", "weight"), ("hidden",)
+    vectors, cost = 2, 20
 
     def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
         at.store(tanh(f, sums[0] + at.load("x")), "next_hidden")
 
 
-class ReluForward(TanhForward):
+class ReluForward(ForwardLoop):
     """h' = max(x + W h, 0)."""
 
-    cost = 5
+    operands, results = TanhForward.operands, TanhForward.results
+    vectors, cost = 2, 5
 
     def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
         at.store(f.maximum(sums[0] + at.load("x"), 0.0), "next_hidden")
 
 
-class LstmForward(TimeLoop):
+class LstmForward(ForwardLoop):
     """i, f, o = σ(x + W h), g = tanh(x + W h); c' = f c + i g; h' = o tanh c'."""
 
-    gates, cost = 4, 130
-
-    def begin(self, f: Function, at: Place) -> None:
-        at.store(at.load("first_hidden"), "hidden")
-        at.store(at.load("first_cell"), "cell")
+    operands, results = ("x", "first_hidden", "first_cell", "weight"), ("hidden", "cell", "gates", "bent")
+    gates, cost = 4, 100
 
     def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
         total = [s + at.load("x", q) for q, s in enumerate(sums)]
@@ -339,13 +388,11 @@ class LstmForward(TimeLoop):
         at.store(leave * bent, "next_hidden")
 
 
-class GruForward(TimeLoop):
-    """r, z = σ(x + W h + b), n = tanh(x + r (W h + b)); h' = n + z (h − n). Without a bias there is no such stream."""
+class GruForward(ForwardLoop):
+    """r, z = σ(x + W h + b), n = tanh(x + r (W h + b)); h' = n + z (h − n). The bias may be left out."""
 
-    gates, cost = 3, 90
-
-    def begin(self, f: Function, at: Place) -> None:
-        at.store(at.load("first_hidden"), "hidden")
+    operands, results = ("x", "first_hidden", "weight", "bias"), ("hidden", "gates", "inner")
+    gates, cost = 3, 70
 
     def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
         inner = [s + at.load("bias", q) for q, s in enumerate(sums)] if "bias" in self.streams else sums

@@ -31,6 +31,7 @@ class BackwardLoop(TimeLoop):
 class TanhBackward(BackwardLoop):
     """δ = g (1 − h²)."""
 
+    operands, results, left = ("g", "g_final", "weight", "outputs"), ("deltas",), "deltas"
     cost = 10
 
     def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
@@ -41,6 +42,7 @@ class TanhBackward(BackwardLoop):
 class ReluBackward(BackwardLoop):
     """δ = g where h > 0."""
 
+    operands, results, left = TanhBackward.operands, TanhBackward.results, "deltas"
     cost = 10
 
     def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
@@ -50,7 +52,9 @@ class ReluBackward(BackwardLoop):
 class LstmBackward(BackwardLoop):
     """δᶜ = g o (1 − tanh² c) + what comes from later; δ of the gates i, f, g, o; δᶜ f goes to the step before."""
 
-    cost = 40
+    operands = ("g", "g_final", "g_cell", "weight", "memory", "gates", "bent")
+    results, left = ("deltas", "carried"), "deltas"
+    cost = 30
 
     def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
         enter, forget, proposal, leave = (at.load("gates", q) for q in range(4))
@@ -66,7 +70,9 @@ class LstmBackward(BackwardLoop):
 class GruBackward(BackwardLoop):
     """δ of x and, in `turned`, of W h + b, which differ where the reset gate stands between; g z goes past the gates."""
 
-    cost = 30
+    operands = ("g", "g_final", "weight", "before", "gates", "inner")
+    results, left = ("deltas", "turned", "carried"), "turned"
+    cost = 25
 
     def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
         reset, update, new = (at.load("gates", q) for q in range(3))

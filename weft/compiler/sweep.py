@@ -391,8 +391,8 @@ class Writer:
         return self.f.const(item.kind, item.value.identity(item.kind), lanes)
 
     def in_memory(self, item: Item) -> bool:
-        """A late reduction that keeps the innermost axis: each lane has its own place in memory."""
-        return item.mask[self.plan.inner[-1]] if self.plan.inner else False
+        """A late reduction that keeps an inner size: it has many partial sums for one row, each with a place in memory."""
+        return any(item.mask[d] for d in self.plan.inner)
 
     def finish_row_sum(self, number: int, total: Val) -> None:
         item, f = self.items[number], self.f

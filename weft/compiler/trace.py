@@ -105,6 +105,13 @@ class Tracer:
         stand = self.stands[id(array)] = stand_in(array, memory, None)
         return stand
 
+    def from_outside(self, x: Tensor) -> None:
+        """A tensor made during the trace over memory that was there before is captured, not constant."""
+        array = x.__dict__["array"]
+        if owner_of(array) is not array:
+            self.stands.pop(id(array), None)
+            self.capture(x, array)
+
     def source(self, op: Any, root: np.ndarray) -> Memory:
         """Memory that holds something before the function starts."""
         return Memory(self, root, self.graph.source(op, root.shape, root.dtype))
@@ -256,6 +263,8 @@ class Tracer:
 
     def write(self, target: Tensor, value: Tensor, name: str) -> Tensor:
         """Copy `value` into the memory of `target`."""
+        if "_fetch" in target.__dict__:
+            raise changed_option("a number")
         with self.opened():
             target._check_writable(name)
         if value.dtype is not target.dtype and can_cast(value.dtype, target.dtype):
@@ -380,14 +389,14 @@ class Tracer:
         compute = lambda: primitive.reference(*(np.float64(f()) for f in fetches), **params).item()
         out.__dict__["_fetch"] = compute if known else None
 
-    def concrete(self, x: Tensor, what: str) -> Any:
-        """The present value of a number that Python gives; the plan holds as long as it stays so."""
+    def concrete(self, x: Tensor, what: str, convert: Callable[[Any], Any]) -> Any:
+        """What Python makes of a number that it gives itself; the plan holds as long as it stays so."""
         fetch = x.__dict__.get("_fetch")
         if fetch is None:
             raise no_values(what)
-        found = fetch()
-        self.journal.guards.append(Guard(fetch))
-        return found
+        guard = Guard(lambda: convert(fetch()))
+        self.journal.guards.append(guard)
+        return guard.found
 
     # -------------------------------------------------------------------- what the overlay tells it
     def note_attribute(self, x: Tensor, name: str, value: Any) -> None:
@@ -429,10 +438,14 @@ class Options(dict):
         self.real = real
 
     def __setitem__(self, key: str, value: Any) -> None:
-        raise TraceError(
-            f"compile: at {user_line()} the option {key!r} of an optimizer is changed inside the compiled function, "
-            "which Python would do only once; call scheduler.step() outside"
-        )
+        raise changed_option(repr(key))
+
+
+def changed_option(what: str) -> TraceError:
+    return TraceError(
+        f"compile: at {user_line()} an option of an optimizer ({what}) is changed inside the compiled function, which "
+        "Python would do only once; call scheduler.step() outside"
+    )
 
 
 def _is_zero(number: float) -> bool:

@@ -33,7 +33,7 @@ REMEDY = (
 
 
 class NoValues(TraceError, AttributeError):
-    """Raised where the values of a tensor are asked for during a trace."""
+    """Raised where the array of a tensor is asked for during a trace: short ways take it as the sign to leave."""
 
 
 def user_line() -> str:
@@ -44,8 +44,8 @@ def user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
 
 
-def no_values(what: str = "its values were asked for") -> NoValues:
-    return NoValues(f"compile: at {user_line()} a tensor was used in a way that needs numbers: {what}; {REMEDY}")
+def no_values(what: str = "its values were asked for", kind: type[TraceError] = TraceError) -> TraceError:
+    return kind(f"compile: at {user_line()} a tensor was used in a way that needs numbers: {what}; {REMEDY}")
 
 
 # -------------------------------------------------------------------------------------- stand-ins
@@ -127,7 +127,7 @@ def _array(self: Tensor) -> Any:
         array = array.view()
         array.flags.writeable = False
         return array
-    raise no_values()
+    raise no_values(kind=NoValues)
 
 
 def _set_array(self: Tensor, array: Any) -> None:
@@ -174,7 +174,7 @@ def _shut(method: Callable, what: str, convert: Callable) -> Callable:
         if tracer.knows(self.__dict__["array"]):
             with tracer.paused():
                 return method(self, *args, **kwargs)
-        return convert(tracer.concrete(self, what), *args, **kwargs)
+        return tracer.concrete(self, what, lambda value: convert(value, *args, **kwargs))
 
     return asking
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from .body import Access, Body
-from .conv import ConvForward, ConvShape, DirectConv, DirectWriter
+from .conv import ConvForward, ConvShape, DirectConv, pack
 from .conv_grad import ConvInputGrad, ConvWeightGrad, WeightGradWriter
 from .conv_tiles import Kind, Panels, Taps, carried, each, even_parts, rank_one
 from .kernel import Kernel
@@ -160,7 +160,7 @@ class _Writer:
         """Weights to [frequency][vector of results][source channel][lane]."""
         f, k, lanes = self.f, self.k, self.lanes
         vectors = k.outer // lanes
-        DirectWriter(k.direct, f, Panels(lanes, 1, vectors, 0, lanes)).pack()
+        pack(f, k.direct, k.direct.weights, k.inner, Panels.single(k.outer, lanes))
         f.barrier()
         lo, hi = f.split(vectors * k.inner)
         for i in each(f, lo, hi):

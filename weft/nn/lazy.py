@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd.modes import mode
+from ..errors import TraceError
 from .module import Module
 from .parameter import is_lazy
 
@@ -23,6 +25,11 @@ class LazyModuleMixin:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.cls_to_become is not None or self.has_uninitialized_params():
+            if mode.tracer is not None:
+                raise TraceError(
+                    f"compile: {type(self).__name__} gets the shapes of its parameters at the first call; call it once "
+                    "before it is compiled"
+                )
             self._infer_parameters(args, kwargs)
         return Module.__call__(self, *args, **kwargs)
 

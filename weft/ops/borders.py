@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from .. import dtype as dtypes
+from ..autograd.modes import mode
 from ..device import device as device_type
 from ..dtype import dtype as dtype_type
 from ..errors import DeviceError, DtypeError, ShapeError
@@ -34,7 +35,14 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}); use weft.tensor")
-    return wrap(shareable(ndarray, "from_numpy"))
+    return _from_outside(wrap(shareable(ndarray, "from_numpy")))
+
+
+def _from_outside(x: Tensor) -> Tensor:
+    """A tensor over memory that others may write to: a compiled function reads it anew at every call."""
+    if mode.tracer is not None:
+        mode.tracer.from_outside(x)
+    return x
 
 
 def shareable(array: np.ndarray, name: str) -> np.ndarray:
@@ -65,7 +73,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
         return data if kind is None else data.to(kind)
-    return wrap(array_from(data, kind, "as_tensor"))
+    made = wrap(array_from(data, kind, "as_tensor"))
+    return _from_outside(made) if isinstance(data, np.ndarray) else made
 
 
 @operation(method=False)

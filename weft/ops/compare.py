@@ -22,11 +22,17 @@ class Eq(Comparison):
 
     reference = np.equal
 
+    def lower(self, f, x, other):
+        return x.eq(other)
+
 
 class Ne(Comparison):
     """x ≠ other, element by element."""
 
     reference, aliases = np.not_equal, ("not_equal",)
+
+    def lower(self, f, x, other):
+        return x.ne(other)
 
 
 class Lt(Comparison):
@@ -34,11 +40,17 @@ class Lt(Comparison):
 
     reference, aliases, categories = np.less, ("less",), REAL
 
+    def lower(self, f, x, other):
+        return x < other
+
 
 class Le(Comparison):
     """x ≤ other, element by element."""
 
     reference, aliases, categories = np.less_equal, ("less_equal",), REAL
+
+    def lower(self, f, x, other):
+        return x <= other
 
 
 class Gt(Comparison):
@@ -46,11 +58,17 @@ class Gt(Comparison):
 
     reference, aliases, categories = np.greater, ("greater",), REAL
 
+    def lower(self, f, x, other):
+        return x > other
+
 
 class Ge(Comparison):
     """x ≥ other, element by element."""
 
     reference, aliases, categories = np.greater_equal, ("greater_equal",), REAL
+
+    def lower(self, f, x, other):
+        return x >= other
 
 
 class LogicalAnd(Comparison):
@@ -59,12 +77,18 @@ class LogicalAnd(Comparison):
     numbers = "none"
     reference = np.logical_and
 
+    def lower(self, f, x, other):
+        return f.cast(x, "i1") & f.cast(other, "i1")
+
 
 class LogicalOr(Comparison):
     """At least one is non-zero."""
 
     numbers = "none"
     reference = np.logical_or
+
+    def lower(self, f, x, other):
+        return f.cast(x, "i1") | f.cast(other, "i1")
 
 
 class LogicalXor(Comparison):
@@ -73,11 +97,17 @@ class LogicalXor(Comparison):
     numbers = "none"
     reference = np.logical_xor
 
+    def lower(self, f, x, other):
+        return f.cast(x, "i1") ^ f.cast(other, "i1")
+
 
 class LogicalNot(Comparison):
     """It is zero."""
 
     reference = np.logical_not
+
+    def lower(self, f, x):
+        return ~f.cast(x, "i1")
 
 
 class Isnan(Comparison):
@@ -88,6 +118,9 @@ class Isnan(Comparison):
     def reference(self, x):
         return np.isnan(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
 
+    def lower(self, f, x):
+        return f.isnan(x)
+
 
 class Isinf(Comparison):
     """Infinite, of either sign."""
@@ -96,6 +129,9 @@ class Isinf(Comparison):
 
     def reference(self, x):
         return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
+
+    def lower(self, f, x):
+        return f.isinf(x)
 
 
 class Isfinite(Comparison):
@@ -106,6 +142,9 @@ class Isfinite(Comparison):
     def reference(self, x):
         return np.isfinite(x) if x.dtype.kind in "fc" else np.ones(x.shape, np.bool_)
 
+    def lower(self, f, x):
+        return f.isfinite(x)
+
 
 class Isreal(Comparison):
     """The imaginary part is 0."""
@@ -114,6 +153,9 @@ class Isreal(Comparison):
 
     def reference(self, x):
         return x.imag == 0 if x.dtype.kind == "c" else np.ones(x.shape, np.bool_)
+
+    def lower(self, f, x):
+        return f.const("i1", True, x.lanes)
 
 
 class Isposinf(Comparison):
@@ -124,6 +166,9 @@ class Isposinf(Comparison):
     def reference(self, x):
         return x == np.inf if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
 
+    def lower(self, f, x):
+        return f.isinf(x) & (x > 0)
+
 
 class Isneginf(Comparison):
     """−∞."""
@@ -132,6 +177,9 @@ class Isneginf(Comparison):
 
     def reference(self, x):
         return x == -np.inf if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
+
+    def lower(self, f, x):
+        return f.isinf(x) & (x < 0)
 
 
 class Signbit(Comparison):
@@ -142,6 +190,9 @@ class Signbit(Comparison):
     def reference(self, x):
         return np.signbit(x) if x.dtype.kind == "f" else x < 0
 
+    def lower(self, f, x):
+        return f.signbit(x)
+
 
 # ------------------------------------------------------------------------------------------- bits
 
@@ -151,11 +202,17 @@ class BitwiseAnd(Elementwise):
 
     reference, categories, differentiable = np.bitwise_and, WHOLE, False
 
+    def lower(self, f, x, other):
+        return x & other
+
 
 class BitwiseOr(Elementwise):
     """Bits set in either."""
 
     reference, categories, differentiable = np.bitwise_or, WHOLE, False
+
+    def lower(self, f, x, other):
+        return x | other
 
 
 class BitwiseXor(Elementwise):
@@ -163,11 +220,17 @@ class BitwiseXor(Elementwise):
 
     reference, categories, differentiable = np.bitwise_xor, WHOLE, False
 
+    def lower(self, f, x, other):
+        return x ^ other
+
 
 class BitwiseNot(Elementwise):
     """Every bit flipped; logical negation for bool."""
 
     reference, categories, differentiable = np.bitwise_not, WHOLE, False
+
+    def lower(self, f, x):
+        return ~x
 
 
 class BitwiseLeftShift(Elementwise):
@@ -175,11 +238,17 @@ class BitwiseLeftShift(Elementwise):
 
     reference, categories, differentiable = np.left_shift, (INTEGER, INTEGER), False
 
+    def lower(self, f, x, other):
+        return f.shift_left(x, other)
+
 
 class BitwiseRightShift(Elementwise):
     """⌊x / 2^other⌋ by shifting bits."""
 
     reference, categories, differentiable = np.right_shift, (INTEGER, INTEGER), False
+
+    def lower(self, f, x, other):
+        return f.shift_right(x, other)
 
 
 register_module(__name__)

@@ -28,6 +28,10 @@ class Matmul(Contraction):
             return np.matmul(x.reshape(-1, x.shape[-1]), other).reshape(*x.shape[:-1], other.shape[1])
         return np.matmul(x, other)
 
+    def shapes(self, x, other):
+        front = np.broadcast_shapes(x.shape[:-2], other.shape[:-2])
+        return (*front, x.shape[-2], other.shape[-1]), x.dtype
+
     def vjp(self, g, y, x, other):
         return lambda: _slope_left(g, other, x.shape), lambda: _slope_right(g, x, other.shape)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from ..autograd.modes import mode
 from ..device import device as device_type
 from ..dtype import COMPLEX, FLOAT, INTEGER
 from ..dtype import dtype as dtype_type
@@ -171,7 +172,19 @@ def tensor(
 ) -> Tensor:
     """A new leaf tensor with a copy of the data."""
     kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if mode.tracer is not None and any(isinstance(x, Tensor) for x in _leaves(data)):
+        out = _stacked(data, kind or _common_kind(data, _leaf_types(data)))
+        return out.requires_grad_() if requires_grad else out
     return made(np.array(array_from(data, kind), order="K"), requires_grad, device)
+
+
+def _stacked(data: Any, kind: dtype_type) -> Tensor:
+    """Nested sequences of tensors and numbers, in tensor operations."""
+    if isinstance(data, (list, tuple)):
+        from .join import stack
+
+        return stack([_stacked(x, kind) for x in data])
+    return data.detach().clone().to(kind) if isinstance(data, Tensor) else wrap(np.asarray(data, kind.np))
 
 
 def legacy_tensor(*args: Any, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:

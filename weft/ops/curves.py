@@ -17,6 +17,9 @@ class Exp(Smooth):
 
     reference = np.exp
 
+    def lower(self, f, x):
+        return f.exp(x)
+
     def vjp(self, g, y, x):
         return (g * conj(y),)
 
@@ -27,6 +30,9 @@ class Exp2(Smooth):
     def reference(self, x):
         return np.exp2(x) if x.dtype.kind != "c" else np.exp(x * x.dtype.type(math.log(2)))
 
+    def lower(self, f, x):
+        return f.exp2(x)
+
     def vjp(self, g, y, x):
         return (g * conj(y) * math.log(2),)
 
@@ -35,6 +41,9 @@ class Expm1(Smooth):
     """eˣ − 1, accurate near 0."""
 
     reference = np.expm1
+
+    def lower(self, f, x):
+        return f.expm1(x)
 
     def vjp(self, g, y, x):
         return (g * conj(y + 1),)
@@ -45,6 +54,9 @@ class Log(Smooth):
 
     reference, domain = np.log, (0.1, 4.0)
 
+    def lower(self, f, x):
+        return f.log(x)
+
     def vjp(self, g, y, x):
         return (g / conj(x),)
 
@@ -53,6 +65,9 @@ class Log2(Smooth):
     """The logarithm to base 2."""
 
     reference, domain = np.log2, (0.1, 4.0)
+
+    def lower(self, f, x):
+        return f.log2(x)
 
     def vjp(self, g, y, x):
         return (g / (conj(x) * math.log(2)),)
@@ -63,6 +78,9 @@ class Log10(Smooth):
 
     reference, domain = np.log10, (0.1, 4.0)
 
+    def lower(self, f, x):
+        return f.log10(x)
+
     def vjp(self, g, y, x):
         return (g / (conj(x) * math.log(10)),)
 
@@ -70,7 +88,11 @@ class Log10(Smooth):
 class Log1p(Smooth):
     """log(1 + x), accurate near 0."""
 
+    cost = 14
     reference, domain = np.log1p, (-0.5, 4.0)
+
+    def lower(self, f, x):
+        return f.log1p(x)
 
     def vjp(self, g, y, x):
         return (g / conj(x + 1),)
@@ -79,7 +101,11 @@ class Log1p(Smooth):
 class Sqrt(Smooth):
     """√x; NaN for x < 0, infinite slope at 0."""
 
+    cost = 4
     reference, domain = np.sqrt, (0.1, 4.0)
+
+    def lower(self, f, x):
+        return f.sqrt(x)
 
     def vjp(self, g, y, x):
         return (g / (2 * conj(y)),)
@@ -88,10 +114,14 @@ class Sqrt(Smooth):
 class Rsqrt(Smooth):
     """1 / √x."""
 
+    cost = 8
     domain = (0.1, 4.0)
 
     def reference(self, x):
         return np.reciprocal(np.sqrt(x))
+
+    def lower(self, f, x):
+        return f.rsqrt(x)
 
     def vjp(self, g, y, x):
         return (-0.5 * g * conj(y * y * y),)
@@ -100,10 +130,14 @@ class Rsqrt(Smooth):
 class Reciprocal(Smooth):
     """1 / x."""
 
+    cost = 4
     domain = (0.2, 3.0)
 
     def reference(self, x):
         return np.reciprocal(x)
+
+    def lower(self, f, x):
+        return f.reciprocal(x)
 
     def vjp(self, g, y, x):
         return (-g * conj(y * y),)
@@ -118,6 +152,9 @@ class Square(Elementwise):
         kind = super().compute_dtype(inputs)
         return dtypes.int64 if kind is dtypes.bool_ else kind
 
+    def lower(self, f, x):
+        return x * x
+
     def vjp(self, g, y, x):
         return (g * conj(2 * x),)
 
@@ -127,6 +164,9 @@ class Sigmoid(Smooth):
 
     def reference(self, x):
         return 1 / (1 + np.exp(-x))  # e⁻ˣ = ∞ gives 0, as it should
+
+    def lower(self, f, x):
+        return f.sigmoid(x)
 
     def vjp(self, g, y, x):
         return (g * conj(y * (1 - y)),)
@@ -140,6 +180,9 @@ class Relu(Elementwise):
     def reference(self, x):
         return np.maximum(x, x.dtype.type(0))
 
+    def lower(self, f, x):
+        return f.maximum(x, 0)
+
     def vjp(self, g, y, x):
         return (g * (y > 0),)
 
@@ -152,6 +195,9 @@ class Sin(Smooth):
 
     reference = np.sin
 
+    def lower(self, f, x):
+        return f.sin(x)
+
     def vjp(self, g, y, x):
         return (g * conj(x.cos()),)
 
@@ -160,6 +206,9 @@ class Cos(Smooth):
     """cos x."""
 
     reference = np.cos
+
+    def lower(self, f, x):
+        return f.cos(x)
 
     def vjp(self, g, y, x):
         return (-g * conj(x.sin()),)
@@ -170,6 +219,9 @@ class Tan(Smooth):
 
     reference, domain = np.tan, (-1.2, 1.2)
 
+    def lower(self, f, x):
+        return f.tan(x)
+
     def vjp(self, g, y, x):
         return (g * conj(1 + y * y),)
 
@@ -178,6 +230,9 @@ class Asin(Smooth):
     """The angle in [−π/2, π/2] whose sine is x."""
 
     reference, domain, aliases = np.arcsin, (-0.9, 0.9), ("arcsin",)
+
+    def lower(self, f, x):
+        return f.asin(x)
 
     def vjp(self, g, y, x):
         return (g * conj((1 - x * x).rsqrt()),)
@@ -188,6 +243,9 @@ class Acos(Smooth):
 
     reference, domain, aliases = np.arccos, (-0.9, 0.9), ("arccos",)
 
+    def lower(self, f, x):
+        return f.acos(x)
+
     def vjp(self, g, y, x):
         return (-g * conj((1 - x * x).rsqrt()),)
 
@@ -196,6 +254,9 @@ class Atan(Smooth):
     """The angle in (−π/2, π/2) whose tangent is x."""
 
     reference, aliases = np.arctan, ("arctan",)
+
+    def lower(self, f, x):
+        return f.atan(x)
 
     def vjp(self, g, y, x):
         return (g / conj(1 + x * x),)
@@ -206,6 +267,9 @@ class Sinh(Smooth):
 
     reference = np.sinh
 
+    def lower(self, f, x):
+        return f.sinh(x)
+
     def vjp(self, g, y, x):
         return (g * conj(x.cosh()),)
 
@@ -214,6 +278,9 @@ class Cosh(Smooth):
     """(eˣ + e⁻ˣ) / 2."""
 
     reference = np.cosh
+
+    def lower(self, f, x):
+        return f.cosh(x)
 
     def vjp(self, g, y, x):
         return (g * conj(x.sinh()),)
@@ -224,6 +291,9 @@ class Tanh(Smooth):
 
     reference = np.tanh
 
+    def lower(self, f, x):
+        return f.tanh(x)
+
     def vjp(self, g, y, x):
         return (g * conj(1 - y * y),)
 
@@ -231,7 +301,11 @@ class Tanh(Smooth):
 class Asinh(Smooth):
     """The inverse of sinh."""
 
+    cost = 24
     reference, aliases = np.arcsinh, ("arcsinh",)
+
+    def lower(self, f, x):
+        return f.asinh(x)
 
     def vjp(self, g, y, x):
         return (g * conj((x * x + 1).rsqrt()),)
@@ -240,7 +314,11 @@ class Asinh(Smooth):
 class Acosh(Smooth):
     """The inverse of cosh on [1, ∞)."""
 
+    cost = 24
     reference, domain, aliases = np.arccosh, (1.2, 4.0), ("arccosh",)
+
+    def lower(self, f, x):
+        return f.acosh(x)
 
     def vjp(self, g, y, x):
         return (g * conj((x - 1).rsqrt() * (x + 1).rsqrt()),)
@@ -249,7 +327,11 @@ class Acosh(Smooth):
 class Atanh(Smooth):
     """The inverse of tanh on (−1, 1)."""
 
+    cost = 24
     reference, domain, aliases = np.arctanh, (-0.9, 0.9), ("arctanh",)
+
+    def lower(self, f, x):
+        return f.atanh(x)
 
     def vjp(self, g, y, x):
         return (g / conj(1 - x * x),)

@@ -55,6 +55,12 @@ class Cast(Elementwise):
         (x,) = inputs
         return self.record(wrap(mode.run(self.reference, x.array, **params)), inputs, params)
 
+    def native_types(self, kinds, params):
+        return None, params["to"].np
+
+    def lower(self, f, x, *, to):
+        return f.truncated(x, to.np.kind == "u" and to.np.itemsize == 8) if x.is_float and to.np.kind in "iu" else x
+
     def vjp(self, g, y, x, *, to):
         return (g.to(x.dtype),)
 
@@ -79,6 +85,9 @@ class Add(Elementwise):
     reference = np.add
     native_low = True
 
+    def lower(self, f, x, other):
+        return x | other if x.kind == "i1" else x + other
+
     def vjp(self, g, y, x, other):
         return lambda: g, lambda: g
 
@@ -98,6 +107,9 @@ class Sub(Elementwise):
             )
         return super().compute_dtype(inputs)
 
+    def lower(self, f, x, other):
+        return x - other
+
     def vjp(self, g, y, x, other):
         return lambda: g, lambda: -g
 
@@ -110,6 +122,9 @@ class Mul(Elementwise):
     aliases = ("multiply",)
     native_low = True
 
+    def lower(self, f, x, other):
+        return x & other if x.kind == "i1" else x * other
+
     def vjp(self, g, y, x, other):
         return lambda: g * conj(other), lambda: g * conj(x)
 
@@ -117,9 +132,13 @@ class Mul(Elementwise):
 class Div(Elementwise):
     """y = x / other; integers are divided as floats."""
 
+    cost = 4
     public = False
     reference, result = np.divide, "float"
     native_low = True
+
+    def lower(self, f, x, other):
+        return x / other
 
     def vjp(self, g, y, x, other):
         return lambda: g / conj(other), lambda: -g * conj(y / other)
@@ -128,6 +147,7 @@ class Div(Elementwise):
 class Pow(Elementwise):
     """y = x ** exponent; 0 ** 0 is 1."""
 
+    cost = 40
     public = False
     categories = (INTEGER, COMPLEX)
     domain = (0.2, 2.0)
@@ -137,6 +157,9 @@ class Pow(Elementwise):
             inverse = np.where(np.abs(x) == 1, np.power(x, np.abs(exponent)), 0)
             return np.where(exponent < 0, inverse, np.power(x, np.abs(exponent)))
         return np.power(x, exponent)
+
+    def lower(self, f, x, exponent):
+        return f.pow(x, exponent)
 
     def vjp(self, g, y, x, exponent):
         return (
@@ -169,9 +192,13 @@ def _real_log(x: float) -> float:
 class Atan2(Elementwise):
     """y = the angle of the point (other, x), in (−π, π]."""
 
+    cost = 24
     numbers = "none"
     reference, result, categories = np.arctan2, "float", REAL
     aliases = ("arctan2",)
+
+    def lower(self, f, x, other):
+        return f.atan2(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: g * (other / (x * x + other * other)), lambda: g * (-x / (x * x + other * other))
@@ -180,8 +207,12 @@ class Atan2(Elementwise):
 class Hypot(Elementwise):
     """y = √(x² + other²) without overflow."""
 
+    cost = 10
     numbers = "none"
     reference, categories = np.hypot, (FLOAT, FLOAT)
+
+    def lower(self, f, x, other):
+        return f.hypot(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: g * (x / y), lambda: g * (other / y)
@@ -198,6 +229,9 @@ class Maximum(Elementwise):
     numbers = "none"
     reference, categories, inplace = np.maximum, REAL, False
 
+    def lower(self, f, x, other):
+        return f.maximum(x, other)
+
     def vjp(self, g, y, x, other):
         return lambda: _share_ties(g, x >= other, x == other), lambda: _share_ties(g, x <= other, x == other)
 
@@ -207,6 +241,9 @@ class Minimum(Elementwise):
 
     numbers = "none"
     reference, categories, inplace = np.minimum, REAL, False
+
+    def lower(self, f, x, other):
+        return f.minimum(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: _share_ties(g, x <= other, x == other), lambda: _share_ties(g, x >= other, x == other)
@@ -218,6 +255,9 @@ class Fmax(Elementwise):
     numbers = "none"
     reference, categories, inplace = np.fmax, REAL, False
 
+    def lower(self, f, x, other):
+        return f.fmax(x, other)
+
     def vjp(self, g, y, x, other):
         first = (x >= other) | (other != other)
         return lambda: g.masked_fill(~first, 0), lambda: g.masked_fill(first, 0)
@@ -228,6 +268,9 @@ class Fmin(Elementwise):
 
     numbers = "none"
     reference, categories, inplace = np.fmin, REAL, False
+
+    def lower(self, f, x, other):
+        return f.fmin(x, other)
 
     def vjp(self, g, y, x, other):
         first = (x <= other) | (other != other)
@@ -242,11 +285,15 @@ def _integer_zero_guard(name: str, other: np.ndarray) -> None:
 class Remainder(Elementwise):
     """x − other · ⌊x / other⌋: the remainder with the sign of the divisor (Python's %)."""
 
+    cost = 60
     categories = NUMERIC
 
     def reference(self, x, other):
         _integer_zero_guard("remainder", other)
         return np.remainder(x, other)
+
+    def lower(self, f, x, other):
+        return f.remainder(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: g, lambda: -g * (x / other).floor()
@@ -255,12 +302,16 @@ class Remainder(Elementwise):
 class Fmod(Elementwise):
     """The remainder with the sign of the dividend (C's fmod)."""
 
+    cost = 60
     numbers = "second"
     categories = NUMERIC
 
     def reference(self, x, other):
         _integer_zero_guard("fmod", other)
         return np.fmod(x, other)
+
+    def lower(self, f, x, other):
+        return f.fmod(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: g, lambda: -g * (x / other).trunc()
@@ -269,6 +320,7 @@ class Fmod(Elementwise):
 class FloorDivide(Elementwise):
     """⌊x / other⌋, rounding towards −∞."""
 
+    cost = 60
     numbers = "both"
     differentiable, categories = False, NUMERIC
 
@@ -279,10 +331,14 @@ class FloorDivide(Elementwise):
             quotient = np.where(other == 0, np.divide(x, other), quotient)
         return quotient
 
+    def lower(self, f, x, other):
+        return f.floor_divide(x, other)
+
 
 class TruncDivide(Elementwise):
     """x / other rounded towards 0."""
 
+    cost = 10
     public, differentiable, categories = False, False, NUMERIC
 
     def reference(self, x, other):
@@ -292,12 +348,18 @@ class TruncDivide(Elementwise):
         quotient = np.floor_divide(x, other)
         return quotient + ((np.remainder(x, other) != 0) & ((x < 0) != (other < 0))).astype(quotient.dtype)
 
+    def lower(self, f, x, other):
+        return f.quotient(x, other)
+
 
 class Copysign(Elementwise):
     """The magnitude of x with the sign of other."""
 
     numbers = "second"
     reference, result, categories = np.copysign, "float", REAL
+
+    def lower(self, f, x, other):
+        return f.copysign(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: where(x == 0, 0, g * y.sign() * x.sign()), lambda: g * 0
@@ -306,6 +368,7 @@ class Copysign(Elementwise):
 class Nextafter(Elementwise):
     """The next representable number after x towards other; the gradient is that of x + constant."""
 
+    cost = 6
     numbers = "none"
     categories = (FLOAT, FLOAT)
     native_low = True
@@ -314,6 +377,9 @@ class Nextafter(Elementwise):
         if x.dtype.kind == "V":
             return _nextafter_bfloat16(x, other)
         return np.nextafter(x, other)
+
+    def lower(self, f, x, other):
+        return f.nextafter(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: g.masked_fill(x == other, 0), lambda: g * 0
@@ -333,6 +399,7 @@ def _nextafter_bfloat16(x: np.ndarray, other: np.ndarray) -> np.ndarray:
 class Logaddexp(Elementwise):
     """log(eˣ + e^other) without overflow."""
 
+    cost = 28
     numbers = "none"
     categories, inplace = (FLOAT, COMPLEX), False
 
@@ -342,6 +409,9 @@ class Logaddexp(Elementwise):
         high = np.where(x.real >= other.real, x, other)
         low = np.where(x.real >= other.real, other, x)
         return high + np.log1p(np.exp(low - high))
+
+    def lower(self, f, x, other):
+        return f.logaddexp(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: g * conj((x - y).exp()), lambda: g * conj((other - y).exp())
@@ -361,8 +431,12 @@ def _logaddexp(x: np.ndarray, other: np.ndarray) -> np.ndarray:
 class Logaddexp2(Elementwise):
     """log₂(2ˣ + 2^other) without overflow."""
 
+    cost = 28
     numbers = "none"
     reference, categories, inplace = np.logaddexp2, (FLOAT, FLOAT), False
+
+    def lower(self, f, x, other):
+        return f.logaddexp2(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: g * (x - y).exp2(), lambda: g * (other - y).exp2()
@@ -391,11 +465,15 @@ class Heaviside(Elementwise):
     def reference(self, x, values):
         return np.where(np.isnan(x), x, np.where(x == 0, values, (x > 0).astype(x.dtype)))
 
+    def lower(self, f, x, values):
+        step = f.select(x.eq(0), values, f.cast(x > 0, x.kind))
+        return f.select(f.isnan(x), x, step)
+
 
 class Smooth(Elementwise, abstract=True):
     """A differentiable function whose integer arguments become the default float."""
 
-    result = "float"
+    result, cost = "float", 12
 
 
 # ------------------------------------------------------------------------------------ complex numbers
@@ -405,6 +483,9 @@ class ConjPhysical(Elementwise):
     """The complex conjugate, computed at once."""
 
     reference = np.conjugate
+
+    def lower(self, f, x):
+        return x
 
     def vjp(self, g, y, x):
         return (g.conj_physical(),)
@@ -431,6 +512,7 @@ operation("conj")(conj)
 class Angle(Smooth):
     """The argument of a complex number; 0 or π for real ones."""
 
+    cost = 2
     result, inplace = "real", False
 
     def compute_dtype(self, inputs):
@@ -441,6 +523,10 @@ class Angle(Smooth):
         if x.dtype.kind == "c":
             return np.angle(x)
         return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
+
+    def lower(self, f, x):
+        turned = f.cast(x < 0, x.kind) * math.pi
+        return f.select(f.isnan(x), x, turned)
 
     def vjp(self, g, y, x):
         return (_angle_slope(g, x) if x.is_complex() else g * 0,)
@@ -517,6 +603,12 @@ class Where(Elementwise):
         except ValueError:
             raise broadcast_error("where", *(a.shape for a in arrays)) from None
         return self.record(wrap(result), operands, params)
+
+    def native_types(self, kinds, params):
+        return None, kinds[1]
+
+    def lower(self, f, condition, x, other):
+        return f.select(condition, x, other)
 
     def vjp(self, g, y, condition, x, other):
         return lambda: None, lambda: where(condition, g, 0), lambda: where(condition, 0, g)

@@ -54,6 +54,9 @@ class RowNormalizeSlope(Opaque):
 
     differentiable = False
 
+    def shapes(self, g, x, *rest, width, eps, centre):
+        return ((x.shape, x.dtype), *((p.shape, x.dtype) for p in rest[:-2]))
+
     def reference(self, g, x, *rest, width, eps, centre):
         *parameters, mean, factor = rest
         g, rows = g.reshape(-1, width), x.reshape(-1, width)
@@ -120,6 +123,10 @@ class RowNormalize(Fused):
     """
 
     slope = RowNormalizeSlope()
+
+    def shapes(self, x, *parameters, width, eps, centre):
+        rows = (math.prod(x.shape) // width if width else 0, 1)
+        return (x.shape, x.dtype), (rows, x.dtype), (rows, x.dtype)
 
     def reference(self, x, weight=None, bias=None, *, width, eps, centre):
         rows = x.reshape(-1, width)
@@ -220,6 +227,9 @@ class ChannelNormalizeSlope(Opaque):
 
     differentiable = False
 
+    def shapes(self, g, x, *rest, groups, eps):
+        return ((x.shape, x.dtype), *((p.shape, x.dtype) for p in rest[:-2]))
+
     def reference(self, g, x, *rest, groups, eps):
         *parameters, mean, variance = rest
         weight = parameters[0] if parameters else None
@@ -297,6 +307,10 @@ class ChannelNormalize(Fused):
     """
 
     slope = ChannelNormalizeSlope()
+
+    def shapes(self, x, *parameters, groups, eps):
+        means = (1 if groups == 0 else x.shape[0], x.shape[1])
+        return (x.shape, x.dtype), (means, x.dtype), (means, x.dtype)
 
     def reference(self, x, weight=None, bias=None, *, groups, eps):
         x3 = as_places(x)

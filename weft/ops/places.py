@@ -96,6 +96,10 @@ class Index(Indexing):
         flat_index(indices, sizes, "index", at)
         return np.ascontiguousarray(x[(slice(None),) * at + indices])
 
+    def shapes(self, x, *indices, at=0):
+        places = np.broadcast_shapes(*(i.shape for i in indices))
+        return (*x.shape[:at], *places, *x.shape[at + len(indices) :]), x.dtype
+
     def _make_plan(self, needs):
         return DROP, (LOOK, *(SAVE,) * (len(needs) - 1))
 
@@ -128,6 +132,10 @@ class AddAt(Indexing):
         rows = front.reshape(places.size, math.prod(rest))
         out = scattered_sum(places.ravel(), rows, math.prod(sizes)).reshape(*sizes, *rest)
         return np.moveaxis(out, range(len(sizes)), range(at, at + len(sizes))) if at else out
+
+    def shapes(self, x, *indices, sizes, at=0):
+        rank = len(np.broadcast_shapes(*(i.shape for i in indices)))
+        return (*x.shape[:at], *sizes, *x.shape[at + rank :]), x.dtype
 
     def _make_plan(self, needs):
         return DROP, (DROP, *(SAVE,) * (len(needs) - 1))

@@ -102,6 +102,8 @@ class Elementwise(Primitive, abstract=True):
     namespace = ""
     native_low = False  # whether `reference` takes float16 and bfloat16 as they are
     numbers = "one"  # which of two arguments the public function takes as numbers: none, second, one, both
+    cost = 1  # of an element in native code, where an addition is 1
+    lower: Callable | None = None  # (f, *operands, **params): the operation in native code, see `native_types`
 
     def __init__(self) -> None:
         super().__init__()
@@ -344,6 +346,14 @@ class Elementwise(Primitive, abstract=True):
             return BOOLEAN
         return kind.to_real().np if self.result == "real" else kind.np
 
+    def native_types(self, kinds: Sequence[np.dtype], params: dict[str, Any]) -> tuple[np.dtype | None, np.dtype]:
+        """(type that `lower` wants its operands in, type of the result) for inputs of these types.
+
+        None: each operand in its own type. `lower` may return another type than that of the result: it is converted.
+        """
+        kind = self.compute_dtype([wrap(np.empty(1, k)) for k in kinds])
+        return kind.np, self.result_dtype(kind)
+
     def make_node(self, out: Tensor, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Node:
         node = Primitive.make_node(self, out, inputs, params, needs)
         shape = out.array.shape
@@ -394,9 +404,21 @@ class Reduction(Primitive, abstract=True):
     """y = reduction of x over `dim` (a tuple of non-negative numbers), keeping them as size 1 or not.
 
     `reference(x, dim, keepdim)`; float16 and bfloat16 are accumulated in float32.
+
+    In native code a reduction with `combine(f, a, b)`, an associative function of two values, runs through the elements
+    (each passed through `prepare(f, x)` if there is one) in any order from `identity(kind)`, a number; then
+    `finish(f, total, count)`, if there is one, makes the result from the total of `count` elements.
     """
 
     accumulate = True
+    combine: Callable | None = None
+    identity: Callable | None = None
+    prepare: Callable | None = None
+    finish: Callable | None = None
+
+    def native_types(self, kinds: Sequence[np.dtype], params: dict[str, Any]) -> tuple[np.dtype | None, np.dtype]:
+        """(type of the elements before `prepare`, type in which they are combined: that of the result)."""
+        return kinds[0], kinds[0]
 
     def compute(self, x: ndarray, **params: Any) -> Any:
         if self.accumulate and x.dtype in LOW_NUMPY:

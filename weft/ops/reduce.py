@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -146,6 +147,12 @@ class Sum(Reduction):
     def reference(self, x, *, dim, keepdim):
         return _add_reduce(x, dim, keepdim)
 
+    def combine(self, f, a, b):
+        return a | b if a.kind == "i1" else a + b
+
+    def identity(self, kind):
+        return 0
+
     def vjp(self, g, y, x, *, dim, keepdim):
         return (EXPAND(restored(g, dim, keepdim), shape=tuple(x.shape)),)
 
@@ -156,6 +163,15 @@ class Mean(Reduction):
     def reference(self, x, *, dim, keepdim):
         total = _add_reduce(x, dim, keepdim)
         return np.true_divide(total, x.dtype.type(x.size if dim is None else _count(x.shape, dim)))
+
+    def combine(self, f, a, b):
+        return a + b
+
+    def identity(self, kind):
+        return 0
+
+    def finish(self, f, total, count):
+        return total / float(count)
 
     def vjp(self, g, y, x, *, dim, keepdim):
         return (EXPAND(restored(g / _count(x.shape, dim), dim, keepdim), shape=tuple(x.shape)),)
@@ -174,6 +190,12 @@ class Prod(Reduction):
 
     def reference(self, x, *, dim, keepdim):
         return np.multiply.reduce(x, axis=dim, dtype=x.dtype, keepdims=keepdim)
+
+    def combine(self, f, a, b):
+        return a & b if a.kind == "i1" else a * b
+
+    def identity(self, kind):
+        return 1
 
     def vjp(self, g, y, x, *, dim, keepdim):
         from .scan import exclusive_product
@@ -303,11 +325,27 @@ class Selected(Reduction, abstract=True):
         return (restored(g, dim, keepdim) / sum(chosen, dim, True) * chosen,) if dim else (g,)
 
 
+def extremes(kind: str) -> tuple[float, float]:
+    """The least and greatest number of a native type."""
+    if kind in ("f32", "f64"):
+        return -math.inf, math.inf
+    if kind[0] == "u" or kind == "i1":
+        return 0, (1 << int(kind[1:])) - 1
+    half = 1 << int(kind[1:]) - 1
+    return -half, half - 1
+
+
 class Amax(Selected):
     """The largest element over `dim`; NaN counts as the largest."""
 
     def reference(self, x, *, dim, keepdim):
         return np.maximum.reduce(x, axis=dim, keepdims=keepdim)
+
+    def combine(self, f, a, b):
+        return f.maximum(a, b)
+
+    def identity(self, kind):
+        return extremes(kind)[0]
 
 
 class Amin(Selected):
@@ -315,6 +353,12 @@ class Amin(Selected):
 
     def reference(self, x, *, dim, keepdim):
         return np.minimum.reduce(x, axis=dim, keepdims=keepdim)
+
+    def combine(self, f, a, b):
+        return f.minimum(a, b)
+
+    def identity(self, kind):
+        return extremes(kind)[1]
 
 
 class Argmax(Along):
@@ -453,6 +497,18 @@ class AllTrue(Reduction):
         found = np.logical_and.reduce(x.astype(np.bool_), axis=dim, keepdims=keepdim)
         return found.astype(np.uint8) if x.dtype == np.uint8 else found
 
+    def native_types(self, kinds, params):
+        return kinds[0], kinds[0] if kinds[0] == np.uint8 else np.dtype(np.bool_)
+
+    def prepare(self, f, x):
+        return f.cast(x, "i1")
+
+    def combine(self, f, a, b):
+        return a & b
+
+    def identity(self, kind):
+        return 1
+
 
 class AnyTrue(Reduction):
     """Whether some element over `dim` is non-zero."""
@@ -462,6 +518,18 @@ class AnyTrue(Reduction):
     def reference(self, x, *, dim, keepdim):
         found = np.logical_or.reduce(x.astype(np.bool_), axis=dim, keepdims=keepdim)
         return found.astype(np.uint8) if x.dtype == np.uint8 else found
+
+    def native_types(self, kinds, params):
+        return ALL.native_types(kinds, params)
+
+    def prepare(self, f, x):
+        return f.cast(x, "i1")
+
+    def combine(self, f, a, b):
+        return a | b
+
+    def identity(self, kind):
+        return 0
 
 
 ALL, ANY = AllTrue(), AnyTrue()

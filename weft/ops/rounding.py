@@ -19,6 +19,9 @@ class Neg(Elementwise):
     reference, aliases, categories = np.negative, ("negative",), (INTEGER, COMPLEX)
     native_low = True
 
+    def lower(self, f, x):
+        return -x
+
     def vjp(self, g, y, x):
         return (-g,)
 
@@ -29,6 +32,9 @@ class Abs(Elementwise):
     reference, result, categories = np.abs, "real", (INTEGER, COMPLEX)
     aliases = ("absolute",)
     domain = (0.2, 2.0)
+
+    def lower(self, f, x):
+        return f.abs(x)
 
     def vjp(self, g, y, x):
         return (g * x.sgn(),)
@@ -42,6 +48,9 @@ class Sign(Elementwise):
     def reference(self, x):
         return np.sign(x) if x.dtype != np.bool_ else x
 
+    def lower(self, f, x):
+        return f.sign(x)
+
     def vjp(self, g, y, x):
         return (g * 0,)
 
@@ -51,6 +60,9 @@ class Sgn(Elementwise):
 
     def reference(self, x):
         return np.sign(x) if x.dtype != np.bool_ else x
+
+    def lower(self, f, x):
+        return f.sign(x)
 
     def vjp(self, g, y, x):
         return (_complex_sign_slope(g, y, x) if x.is_complex() else g * 0,)
@@ -69,6 +81,9 @@ class Floor(Elementwise):
     def reference(self, x):
         return np.floor(x)
 
+    def lower(self, f, x):
+        return f.floor(x)
+
     def vjp(self, g, y, x):
         return (g * 0,)
 
@@ -80,6 +95,9 @@ class Ceil(Elementwise):
 
     def reference(self, x):
         return np.ceil(x)
+
+    def lower(self, f, x):
+        return f.ceil(x)
 
     def vjp(self, g, y, x):
         return (g * 0,)
@@ -93,6 +111,9 @@ class Trunc(Elementwise):
     def reference(self, x):
         return np.trunc(x)
 
+    def lower(self, f, x):
+        return f.trunc(x)
+
     def vjp(self, g, y, x):
         return (g * 0,)
 
@@ -104,6 +125,9 @@ class RoundHalfEven(Elementwise):
 
     def reference(self, x):
         return np.round(x)
+
+    def lower(self, f, x):
+        return f.round_even(x)
 
     def vjp(self, g, y, x):
         return (g * 0,)

@@ -36,7 +36,14 @@ class Logsumexp(Reduction):
         return y if keepdim else y.reshape([s for d, s in enumerate(x.shape) if d not in dim])
 
 
-class Softmax(Along):
+class Normalized(Along, abstract=True):
+    """The result has the sizes and the type of x."""
+
+    def shapes(self, x, *, dim):
+        return x.shape, x.dtype
+
+
+class Softmax(Normalized):
     """exp xᵢ / Σⱼ exp xⱼ along `dim`."""
 
     def reference(self, x, *, dim):
@@ -53,7 +60,7 @@ class Softmax(Along):
         return y / y.sum(dim, keepdim=True)
 
 
-class LogSoftmax(Along):
+class LogSoftmax(Normalized):
     """xᵢ − log Σⱼ exp xⱼ along `dim`."""
 
     def reference(self, x, *, dim):

@@ -31,6 +31,9 @@ class SparseProduct(Contraction):
     def reference(self, values, x, pattern):
         return np.ascontiguousarray(pattern.matrix(values) @ x)
 
+    def shapes(self, values, x, pattern):
+        return (pattern.shape[0], x.shape[1]), x.dtype
+
     def vjp(self, g, y, values, x, pattern):
         return lambda: SAMPLED_PRODUCT(g, conj(x), pattern=pattern), lambda: PRODUCT(conj(values), g, pattern=pattern.T)
 

@@ -32,7 +32,7 @@ ROOT_2_PI = math.sqrt(2 * math.pi)
 class Special(Elementwise, abstract=True):
     """A function of real numbers; integers become the default float."""
 
-    result, categories = "float", REAL
+    result, categories, cost = "float", REAL, 40
 
     def compute_dtype(self, inputs):
         if not any(isinstance(x, Tensor) for x in inputs):
@@ -60,7 +60,11 @@ def no_slope(name: str, argument: str) -> Tensor:
 class Erf(Special):
     """2/√π ∫₀ˣ exp(−t²) dt."""
 
+    cost = 16
     reference, aliases = sp.erf, ("special.erf",)
+
+    def lower(self, f, x):
+        return f.erf(x)
 
     def vjp(self, g, y, x):
         return (g * (2 / ROOT_PI) * (-x * x).exp(),)
@@ -70,6 +74,9 @@ class Erfc(Special):
     """1 − erf x, accurate for large x."""
 
     reference, aliases = sp.erfc, ("special.erfc",)
+
+    def lower(self, f, x):
+        return f.erfc(x)
 
     def vjp(self, g, y, x):
         return (g * (-2 / ROOT_PI) * (-x * x).exp(),)
@@ -89,6 +96,9 @@ class Erfcx(SpecialOnly):
 
     reference = sp.erfcx
 
+    def lower(self, f, x):
+        return f.erfcx(x)
+
     def vjp(self, g, y, x):
         return (g * (2 * x * y - 2 / ROOT_PI),)
 
@@ -98,6 +108,9 @@ class Ndtr(SpecialOnly):
 
     reference = sp.ndtr
 
+    def lower(self, f, x):
+        return f.ndtr(x)
+
     def vjp(self, g, y, x):
         return (g * (x * x / -2).exp() / ROOT_2_PI,)
 
@@ -105,7 +118,11 @@ class Ndtr(SpecialOnly):
 class LogNdtr(SpecialOnly):
     """log of the standard normal distribution function, accurate far to the left."""
 
+    cost = 80
     reference = sp.log_ndtr
+
+    def lower(self, f, x):
+        return f.log_ndtr(x)
 
     def vjp(self, g, y, x):
         return (g * (math.sqrt(2 / math.pi) / ERFCX(x * -math.sqrt(0.5))),)
@@ -200,10 +217,14 @@ class Zeta(SpecialOnly):
 class Xlogy(Special):
     """x · log y, and 0 where x is 0 (unless y is NaN)."""
 
+    cost = 14
     domain = (0.2, 3.0)
 
     def reference(self, x, other):
         return sp.xlogy(x, other)
+
+    def lower(self, f, x, other):
+        return f.xlogy(x, other)
 
     def vjp(self, g, y, x, other):
         return (
@@ -220,10 +241,14 @@ def _tensor(value: Any, like: Tensor) -> Tensor:
 class Xlog1py(SpecialOnly):
     """x · log(1 + y), and 0 where x is 0 (unless y is NaN)."""
 
+    cost = 16
     domain = (0.2, 3.0)
 
     def reference(self, x, other):
         return sp.xlog1py(x, other)
+
+    def lower(self, f, x, other):
+        return f.xlog1py(x, other)
 
     def vjp(self, g, y, x, other):
         return (
@@ -235,7 +260,11 @@ class Xlog1py(SpecialOnly):
 class Entr(SpecialOnly):
     """−x log x; 0 at 0 and −∞ below."""
 
+    cost = 14
     reference, domain = sp.entr, (0.1, 3.0)
+
+    def lower(self, f, x):
+        return f.select(x < 0, -math.inf, -f.xlogy(x, x))
 
     def vjp(self, g, y, x):
         return (g * (-1 - x.log()),)
@@ -244,10 +273,14 @@ class Entr(SpecialOnly):
 class Sinc(Elementwise):
     """sin(πx) / (πx), and 1 at 0."""
 
+    cost = 20
     result, aliases = "float", ("special.sinc",)
 
     def reference(self, x):
         return np.sinc(x).astype(x.dtype, copy=False)
+
+    def lower(self, f, x):
+        return f.sinc(x)
 
     def vjp(self, g, y, x):
         return (g * _sinc_slope(x).conj(),)

@@ -195,6 +195,10 @@ class Convolve(Convolution):
             product(weights, windows.reshape(len(windows), groups, w.shape[1], *size, *count), y[part])
         return y.reshape(samples, len(w), *count)
 
+    def shapes(self, x, w, *, stride, padding, dilation, groups):
+        lengths = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
+        return (x.shape[0], w.shape[0], *window_counts(lengths, w.shape[2:], stride, dilation)), x.dtype
+
     def vjp(self, g, y, x, w, *, stride, padding, dilation, groups):
         geometry = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
         return (
@@ -234,6 +238,9 @@ class ConvolveTransposed(Convolution):
     """
 
     inputs, output = "yw", "x"
+
+    def shapes(self, y, w, *, lengths, stride, padding, dilation, groups):
+        return (y.shape[0], groups * w.shape[1], *lengths), y.dtype
 
     def reference(self, y, w, *, lengths, stride, padding, dilation, groups):
         reach = tuple(d * (k - 1) - p for d, k, p in zip(dilation, w.shape[2:], padding, strict=True))
@@ -288,6 +295,9 @@ class ConvolveKernel(Convolution):
 
     inputs, output = "xy", "w"
 
+    def shapes(self, x, y, *, size, stride, padding, dilation, groups):
+        return (y.shape[1], x.shape[1] // groups, *size), x.dtype
+
     def reference(self, x, y, *, size, stride, padding, dilation, groups):
         samples, count, inputs = len(x), y.shape[2:], x.shape[1] // groups
         inner, channels = inputs * math.prod(size), y.shape[1] // groups
@@ -330,6 +340,9 @@ class LargestInWindow(Window):
 
     def compute(self, *arrays, **params):
         return self.reference(*arrays, **params)
+
+    def shapes(self, x, *, size, stride, padding, dilation, counts):
+        return (*x.shape[: len(x.shape) - len(size)], *counts), np.dtype(np.int64)
 
     def reference(self, x, *, size, stride, padding, dilation, counts):
         lengths = x.shape[x.ndim - len(size) :]

@@ -52,7 +52,7 @@ _DENORMALS = {  # denormal numbers read and written as zero; gives back the mode
     "x86_64": """
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-define internal i64 @flush_denormals() alwaysinline nounwind {
+define internal i64 @flush_denormals() nounwind {
   %slot = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %slot)
   %before = load i32, ptr %slot
@@ -62,7 +62,7 @@ define internal i64 @flush_denormals() alwaysinline nounwind {
   %wide = zext i32 %before to i64
   ret i64 %wide
 }
-define internal void @restore_denormals(i64 %before) alwaysinline nounwind {
+define internal void @restore_denormals(i64 %before) nounwind {
   %slot = alloca i32
   %mode = trunc i64 %before to i32
   store i32 %mode, ptr %slot
@@ -73,23 +73,23 @@ define internal void @restore_denormals(i64 %before) alwaysinline nounwind {
     "aarch64": """
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
-define internal i64 @flush_denormals() alwaysinline nounwind {
+define internal i64 @flush_denormals() nounwind {
   %before = call i64 @llvm.aarch64.get.fpcr()
   %mode = or i64 %before, 16777216
   call void @llvm.aarch64.set.fpcr(i64 %mode)
   ret i64 %before
 }
-define internal void @restore_denormals(i64 %before) alwaysinline nounwind {
+define internal void @restore_denormals(i64 %before) nounwind {
   call void @llvm.aarch64.set.fpcr(i64 %before)
   ret void
 }
 """,
 }
 _DENORMALS_KEPT = """
-define internal i64 @flush_denormals() alwaysinline nounwind {
+define internal i64 @flush_denormals() nounwind {
   ret i64 0
 }
-define internal void @restore_denormals(i64 %before) alwaysinline nounwind {
+define internal void @restore_denormals(i64 %before) nounwind {
   ret void
 }
 """
@@ -240,7 +240,7 @@ done:
 
 _INTERPRET = """
 {ticks}
-define internal i64 @now() alwaysinline nounwind {{
+define internal i64 @now() nounwind {{
   %t = {ticks_call}
   ret i64 %t
 }}

@@ -80,13 +80,18 @@ class _Context:
             threading.Thread(target=self._work, args=(entries.worker, t), name=f"weft-{t}", daemon=True)
             for t in range(1, count)
         ]
-        for worker in self.workers:
-            worker.start()
+        try:
+            for worker in self.workers:
+                worker.start()
+        except RuntimeError:  # the system gives no more threads
+            entries.stop(self.address)
+            raise
 
     def _work(self, worker: Callable[[int, int], None], t: int) -> None:
         worker(self.address, t)
 
 
+_all: weakref.WeakSet[Pool] = weakref.WeakSet()
 _NO_STEPS = (ctypes.c_int64 * 1)(0)
 
 
@@ -97,6 +102,7 @@ class Pool:
         self.threads = threads
         self._lock = threading.Lock()
         self._context: _Context | None = None
+        _all.add(self)
 
     def run(self, plan: int, small: bool = False) -> None:
         """Run the plan at this address on all threads; one plan at a time.
@@ -168,7 +174,8 @@ def get_pool(count: int | None = None) -> Pool:
 
 def _find_pool(count: int) -> Pool:
     with _pools_lock:
-        pool = _recent[count] = _pools.setdefault(count, Pool(count))
+        pool = _recent[count] = _pools.get(count) or Pool(count)
+        _pools[count] = pool
         while len(_recent) > _MOST_RECENT:
             del _recent[next(iter(_recent))]
         return pool
@@ -177,12 +184,12 @@ def _find_pool(count: int) -> Pool:
 def _after_fork() -> None:
     global _pools_lock
     _pools_lock = threading.Lock()
-    for pool in list(_pools.values()):
+    for pool in list(_all):
         pool._forget()
 
 
 def _close_all() -> None:
-    for pool in list(_pools.values()):
+    for pool in list(_all):
         pool.close()
 
 
