@@ -39,8 +39,9 @@ def environment(threads: int, cache: Path | None = None) -> dict[str, str]:
     return made
 
 
-def peaks(threads: int) -> dict[str, float]:
+def peaks(threads: int, patience: float) -> dict[str, float]:
     """GFLOP/s (`gflops`) and GB/s (see `byte_probes`) of so many threads together, from a process of its own."""
+    wait_quiet(patience)
     command = [sys.executable, __file__, str(threads)]
     done = subprocess.run(command, env=environment(1), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

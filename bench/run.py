@@ -141,14 +141,14 @@ def main() -> None:
     peers = chosen(options.peers, list(PEERS), "peer")
     options.out.mkdir(parents=True, exist_ok=True)
     runs: list[dict[str, Any]] = []
-    peaks = [machine.peaks(options.threads)]
+    peaks = [machine.peaks(options.threads, options.patience)]
     about = {"threads": options.threads, "started": time.strftime("%Y-%m-%d %H:%M"), "peaks": peaks, "runs": runs}
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as cache:
         for found in measurements(names, peers, options, Path(cache)):
             runs.append(found)
             print(progress(found), file=sys.stderr, flush=True)
             (options.out / "results.json").write_text(json.dumps(about, indent=1))
-    peaks.append(machine.peaks(options.threads))
+    peaks.append(machine.peaks(options.threads, options.patience))
     print(report.write(about, options.out))
 
 

@@ -93,8 +93,10 @@ def test_barriers_inside_a_step_of_one_thread_pass(runner):
 
 
 def test_an_empty_plan(runner):
-    run(runner, Plan())
-    runner.run_timed(Plan().address, np.zeros(1, np.int64).ctypes.data)
+    table, times = Plan(), np.full(1, -1, np.int64)
+    run(runner, table)
+    runner.run_timed(table.address, times.ctypes.data)
+    assert times[0] == -1
 
 
 def test_more_threads_than_cores():

@@ -92,7 +92,66 @@ class Fuser:
                 self._start(node, "assembly", ())
             else:
                 self._start(node, "host", ())
+        if self.enabled:
+            self._sink()
         return [g for g in self.groups if g.nodes]
+
+    def _sink(self) -> None:
+        """Move pointwise nodes from the end of an anchor to the one sweep that uses them, where that saves stores."""
+        users, results = self.graph.users(), set(self.graph.results)
+        for group in self.groups:
+            if group.kind != "anchor":
+                continue
+            for node in reversed(group.nodes[1:]):
+                out = node.output
+                readers = users.get(out, [])
+                homes = {id(self.home.get(user)): self.home.get(user) for user in readers}
+                if out in results or out in self.sure or len(homes) != 1:
+                    continue
+                (target,) = homes.values()
+                if target is not None and target.kind == "sweep" and target is not group:
+                    if self._saves(node, group, users, results) and self._can_sink(node, target, readers):
+                        self._move(node, group, target)
+
+    def _saves(self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]) -> bool:
+        """Whether no more values of the group have to be stored without the node than with it."""
+        more = 0
+        for v in dict.fromkeys(node.inputs):
+            root = self.geometry(v).root
+            if self.home.get(root.node) is not group:
+                continue
+            stored = root in results or root in self.sure
+            more += not stored and all(self.home.get(user) is group for user in users[root])
+        return more <= 1
+
+    def _can_sink(self, node: Node, target: Group, readers: list[Node]) -> bool:
+        out = node.output
+        factors = common_factors(target.space, squeezed(out.shape))
+        if product(target.space) != out.size or factors is None or not self._has_room(node, target):
+            return False
+        if not self._independent(node, target):
+            return False
+        target.cut(factors)
+        for user in readers:
+            x = user.inputs[0]
+            domain = x.shape if is_reduction(user) else user.output.shape
+            cut = common_factors(target.space, squeezed(domain))
+            if cut is None:
+                return False
+            for v in user.inputs:
+                if self.geometry(v).root is out:
+                    origin, mask = self.origin(v, domain, cut)
+                    if origin is not out or mask is None or not all(mask):
+                        return False
+        return True
+
+    def _move(self, node: Node, group: Group, target: Group) -> None:
+        group.nodes.remove(node)
+        del group.masks[node.output]
+        target.inputs = {v for v in target.inputs if self.geometry(v).root is not node.output}
+        self._enter(node, target)
+        target.nodes.sort(key=self._place)
+        target.masks[node.output] = (True,) * len(target.space)
 
     def _find_repeated(self) -> set[Node]:
         """Cheap operations on single numbers that Python gives: done again in each kernel that needs them."""

@@ -141,7 +141,7 @@ class Lowering:
         if fill is not None:
             kind = type_of(out.dtype)
             space = squeezed(out.shape)
-            item = Item("constant", kind, (False,) * len(space), fill)
+            item = Item("constant", kind, (True,) * len(space), fill)
             over = strides_over(out.shape, self.element_strides(out), out.shape, space)
             store = Access(table.word(out, writes=True), kind, over)
             kernels.append(Sweep(*collapse([item], [(store, 0)], space, None)))
