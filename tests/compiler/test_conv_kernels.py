@@ -390,7 +390,10 @@ def test_largest_in_windows(name, dtype):
     shape = (s.batch, *s.counts, s.channels)
     buffers = [Buffer(x), *(Buffer(np.zeros(shape, kind)) for kind in (dtype, np.int64, np.uint8))]
     stores = tuple((b.access(i + 1), i) for i, b in enumerate(buffers[1:]))
-    run(LargestInWindows(s, reading(buffers[0], 0), Body((OF_NUMPY[np.dtype(dtype)], "i64", "u8"), stores=stores)), buffers)
+    run(
+        LargestInWindows(s, reading(buffers[0], 0), Body((OF_NUMPY[np.dtype(dtype)], "i64", "u8"), stores=stores)),
+        buffers,
+    )
     np.testing.assert_array_equal(buffers[1].array, channels_last(value))
     np.testing.assert_array_equal(buffers[2].array, channels_last(place))
     g = Buffer(rng.standard_normal(shape).astype(dtype))

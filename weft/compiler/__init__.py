@@ -77,7 +77,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     geometry = Geometry(choose_layouts(graph, anchors))
     note("layouts", "\n".join(f"  {v!r}: {order}" for v, order in geometry.layouts.items()))
     graph_pass("views", functools.partial(simplify.order_views, geometry=geometry))
-    graph_pass("results", simplify.separate_results)
+    graph_pass("results", functools.partial(simplify.separate_results, geometry=geometry))
     fuser = Fuser(graph, geometry, anchors, "fuse" in on)
     groups = fuser.run()
     verify.check_groups(fuser, groups)

@@ -175,6 +175,64 @@ def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
     return anchor
 
 
+def _pool_shape(images: Value, params: dict[str, Any]) -> Any:
+    from .pool_kernels import PoolShape
+
+    if len(images.shape) not in (3, 4) or type_of(images.dtype) not in ("f32", "f64"):
+        return None
+    one, zero = ((1,), (0,)) if len(images.shape) == 3 else ((), ())
+    return PoolShape(
+        batch=images.shape[0],
+        channels=images.shape[1],
+        image=(*one, *images.shape[2:]),
+        counts=(*one, *params["counts"]),
+        size=(*one, *params["size"]),
+        stride=(*one, *params["stride"]),
+        padding=(*zero, *params["padding"]),
+        dilation=(*one, *params["dilation"]),
+    )
+
+
+def max_pool(node: Node) -> Whole | None:
+    """The largest of each window and its number there."""
+    from .pool_kernels import LargestInWindows
+
+    (x,), (largest, winner) = node.inputs, node.outputs
+    shape = _pool_shape(x, node.params)
+    if shape is None:
+        return None
+    kind = type_of(x.dtype)
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        value = Body(loads=(_image(0, kind, strides[0]),))
+        stores = ((_image(1, kind, results[0]), 0), (_image(2, "u8", results[1]), 2))
+        return LargestInWindows(shape, value, Body(given=(kind, "i64", "u8"), stores=stores))
+
+    anchor = Whole(node, (x,), make)
+    anchor.images = (x, largest, winner)
+    return anchor
+
+
+def max_pool_slope(node: Node) -> Whole | None:
+    """Gradients brought back to the elements that were largest."""
+    from .pool_kernels import AddAtLargest
+
+    g, winner = node.inputs
+    shape = _pool_shape(node.output, node.params)
+    if shape is None:
+        return None
+    kind = type_of(g.dtype)
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        value = Body(loads=(_image(0, kind, strides[0]),))
+        body = Body(given=(kind,), stores=((_image(2, kind, results[0]), 0),))
+        return AddAtLargest(shape, value, _image(1, "u8", strides[1]), body, "number")
+
+    anchor = Whole(node, (g, winner), make)
+    anchor.images = (g, winner, node.output)
+    return anchor
+
+
 def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[int, ...]]:
     """Images that convolutions read or make lie with their channels densest, and so do those computed from them.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 ALIGN = 64
+HUGE_PAGE = 2 << 20
 
 
 @dataclass
@@ -43,10 +46,21 @@ def plan_memory(lives: Mapping[Hashable, Life], share: bool = True) -> tuple[dic
 
 
 def aligned(size: int) -> np.ndarray:
-    """Zeroed bytes that start at a multiple of ALIGN."""
-    block = np.zeros(size + ALIGN, np.uint8)
-    start = -address(block) % ALIGN
+    """Zeroed bytes that start at a multiple of ALIGN, or of a huge page where they fill one."""
+    align = ALIGN if size < HUGE_PAGE else HUGE_PAGE
+    block = np.zeros(size + align, np.uint8) if align == ALIGN else _huge_pages(size + align)
+    start = -address(block) % align
     return block[start : start + size]
+
+
+def _huge_pages(size: int) -> np.ndarray:
+    """Zeroed bytes for which the system is asked for huge pages, as far as it has them: fewer addresses to look up."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return np.zeros(size, np.uint8)
+    block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):
+        block.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(block, np.uint8)
 
 
 def address(array: np.ndarray) -> int:

@@ -347,7 +347,9 @@ class DirectWriter:
             full = k.inner // lanes
             acc = carried(f, full, acc, some)
             if edge:
-                acc = vectors(f.offset(xi, full * lanes, self.kind), f.offset(w, full * taps * tap, self.kind), edge, acc)
+                acc = vectors(
+                    f.offset(xi, full * lanes, self.kind), f.offset(w, full * taps * tap, self.kind), edge, acc
+                )
             return acc
 
         def line(i: Val, acc: list[Val]) -> list[Val]:
@@ -376,7 +378,9 @@ class DirectWriter:
                 xi = f.offset(x, i * unroll + u, self.kind)
                 wi = f.offset(w, (i * unroll + u) * (kind.vectors * lanes), self.kind)
                 right = [f.load(wi, q * lanes, self.kind, lanes) for q in range(kind.vectors)]
-                acc = channel_wise(f, xi, offsets, right, masks, acc) if k.wise else rank_one(f, xi, offsets, right, acc)
+                acc = (
+                    channel_wise(f, xi, offsets, right, masks, acc) if k.wise else rank_one(f, xi, offsets, right, acc)
+                )
             return acc
 
         return carried(f, count, acc, some, isinstance(taps, int) or k.taps[1].never_empty)

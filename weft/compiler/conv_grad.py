@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .body import Access, Body
@@ -96,6 +97,32 @@ class ConvWeightGrad(Kernel):
         writer.deliver()
 
 
+Block = tuple[Any, Any]  # first, number
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Tiles of one form: `number` parts of the input channels from number `first` on, `rows` channels each."""
+
+    kind: Kind
+    first: int
+    number: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """`count` pixels of a line: addresses of the first in x and y, elements to the next, rows of a tile at `offsets`."""
+
+    x: Val
+    x_step: int
+    offsets: Sequence[int]
+    y: Val
+    y_step: int
+    count: Any
+    runs: bool
+
+
 class WeightGradWriter:
     """Writes a ConvWeightGrad for one target."""
 
@@ -115,30 +142,42 @@ class WeightGradWriter:
         """Threads share the tiles; blocks of images, or of lines of an image, follow each other."""
         f, k, s = self.f, self.k, self.shape
         images, lines = self._block()
-        parts = even_parts(k.inner, self.limit)
-        for kind, (first, number, rows) in itertools.product(self.panels.kinds(), parts):
+        whole = (0, s.batch), (0, s.counts[0])
+        for kind, (first, number, rows) in itertools.product(self.panels.kinds(), even_parts(k.inner, self.limit)):
+            part = _Part(kind, first, number, rows)
             lo, hi = f.split(k.groups * kind.number * number * k.taps)
-
-            def tile(i: Val, n: tuple[Any, Any], h: tuple[Any, Any], new: bool) -> None:
-                tap, part = i % k.taps, i // k.taps
-                group, panel = divmod_(part // number, kind.number if k.groups > 1 else 0)  # noqa: B023
-                channel, panel = (part % number + first) * parts[0][2], panel + kind.first  # noqa: B023
-                place = self._place(group, panel, tap * k.inner + channel)
-                acc = self._start(place, kind, rows, new)  # noqa: B023
-                source = panel * self.panels.width if self.wise else channel + group * k.inner
-                acc = self._pixels(tap, n, h, source, group * k.outer + panel * self.panels.width, kind, rows, acc)  # noqa: B023
-                self._save(place, kind, acc)  # noqa: B023
-
             if images >= s.batch and lines >= s.counts[0]:
                 for i in each(f, lo, hi):
-                    tile(i, (f.index(0), s.batch), (0, s.counts[0]), new=True)
+                    self._tile(i, part, *whole, start=True)
                 continue
             for i in each(f, lo, hi):
-                tile(i, (0, 0), (0, 0), new=True)
+                self._clear(i, part)
             for n in self._blocks(s.batch, images):
                 for h in self._blocks(s.counts[0], lines):
                     for i in each(f, lo, hi):
-                        tile(i, n, h, new=False)
+                        self._tile(i, part, n, h, start=False)
+
+    def _where(self, i: Val, part: _Part) -> tuple[Val, Any, Val, Val, Val]:
+        """(tap, group, input channel, panel, place of the sums) of tile i."""
+        k = self.k
+        tap, rest = i % k.taps, i // k.taps
+        group, panel = divmod_(rest // part.number, part.kind.number if k.groups > 1 else 0)
+        channel = (rest % part.number + part.first) * even_parts(k.inner, self.limit)[0][2]
+        panel = panel + part.kind.first
+        return tap, group, channel, panel, self._place(group, panel, tap * k.inner + channel)
+
+    def _clear(self, i: Val, part: _Part) -> None:
+        *_, place = self._where(i, part)
+        self._save(place, part.kind, self._zeros(part.rows * part.kind.vectors))
+
+    def _tile(self, i: Val, part: _Part, n: Block, h: Block, start: bool) -> None:
+        """Add to tile i what the images n and lines h contribute."""
+        tap, group, channel, panel, place = self._where(i, part)
+        count = part.rows * part.kind.vectors
+        acc = self._zeros(count) if start else self._load(place, part.kind, count)
+        target = panel * self.panels.width + group * self.k.outer
+        source = target if self.wise else channel + group * self.k.inner
+        self._save(place, part.kind, self._pixels(tap, n, h, source, target, part, acc))
 
     def _block(self) -> Pair:
         """Images and lines of y in one block."""
@@ -150,7 +189,7 @@ class WeightGradWriter:
             return min(s.batch, limit // image), s.counts[0]
         return 1, max(1, limit // (s.counts[1] * pixel))
 
-    def _blocks(self, count: int, size: int) -> Iterator[tuple[Any, Any]]:
+    def _blocks(self, count: int, size: int) -> Iterator[Block]:
         """(first, number) of each block."""
         f = self.f
         if size >= count:
@@ -164,71 +203,64 @@ class WeightGradWriter:
         vector = panel * self.panels.vectors + group * self.panels.total
         return (vector * self.k.rows + row) * self.lanes
 
-    def _start(self, place: Val, kind: Kind, rows: int, new: bool) -> list[Val]:
-        f = self.f
-        if new:
-            return [f.const(self.kind, 0.0, self.lanes)] * (rows * kind.vectors)
-        places = [(q * self.k.rows + r) * self.lanes for r in range(rows) for q in range(kind.vectors)]
-        start = f.offset(self.sums, place, self.kind)
-        return [f.load(start, p, self.kind, self.lanes) for p in places]
+    def _zeros(self, count: int) -> list[Val]:
+        return [self.f.const(self.kind, 0.0, self.lanes)] * count
+
+    def _load(self, place: Val, kind: Kind, count: int) -> list[Val]:
+        start, rows = self.f.offset(self.sums, place, self.kind), self.k.rows
+        places = [(i % kind.vectors * rows + i // kind.vectors) * self.lanes for i in range(count)]
+        return [self.f.load(start, p, self.kind, self.lanes) for p in places]
 
     def _save(self, place: Val, kind: Kind, acc: list[Val]) -> None:
         start = self.f.offset(self.sums, place, self.kind)
         for i, value in enumerate(acc):
             self.f.store(value, start, (i % kind.vectors * self.k.rows + i // kind.vectors) * self.lanes)
 
-    def _pixels(
-        self, tap: Val, n: tuple[Any, Any], h: tuple[Any, Any], source: Val, target: Val, kind: Kind, rows: int, acc: list[Val]
-    ) -> list[Val]:
+    def _pixels(self, tap: Val, n: Block, h: Block, source: Val, target: Val, part: _Part, acc: list[Val]) -> list[Val]:
         """Add the products of one tap over the images n and the lines h of y that have a source."""
         f, s, k = self.f, self.shape, self.k
-        if isinstance(n[1], int) and n[1] == 0:
-            return acc
-        down, across = (
-            Taps(o, size, length, d, p, stride)
-            for o, size, length, d, p, stride in zip(s.counts, s.kernel, s.image, s.dilation, s.padding, s.stride, strict=True)
-        )
+        sizes = zip(s.counts, s.kernel, s.image, s.dilation, s.padding, s.stride, strict=True)
+        down, across = (Taps(*dimension) for dimension in sizes)  # results are taps, their "taps" positions of y
         (high, top, first), (wide, left, column) = down.range(f, tap // s.kernel[1]), across.range(f, tap % s.kernel[1])
+        runs = down.never_empty
         if h != (0, s.counts[0]):
-            begin = f.intrinsic("smax", f.index(first), h[0])
+            begin, runs = f.intrinsic("smax", f.index(first), h[0]), False
             high = f.intrinsic("smin", f.index(h[0]) + h[1], first + high) - begin
             top, first = top + (begin - first) * s.stride[0], begin
         (xn, xh, xw, _), (yn, yh, yw, _) = k.x.strides, k.y.strides
-        x = f.offset(f.arg(k.x.arg), n[0] * xn + top * xh + left * xw + source, self.kind)
-        y = f.offset(f.arg(k.y.arg), n[0] * yn + first * yh + column * yw + target, self.kind)
-        runs = h == (0, s.counts[0]) and down.never_empty
+        x = f.offset(f.arg(k.x.arg), top * xh + left * xw + n[0] * xn + source, self.kind)
+        y = f.offset(f.arg(k.y.arg), target + n[0] * yn + first * yh + column * yw, self.kind)
 
         def images(i: Val, acc: list[Val]) -> list[Val]:
             def lines(j: Val, acc: list[Val]) -> list[Val]:
                 xi = f.offset(x, i * xn + j * (s.stride[0] * xh), self.kind)
                 yi = f.offset(y, i * yn + j * yh, self.kind)
-                step = s.stride[1] * xw
-                return self._line(xi, step, range(rows), yi, yw, kind, wide, across.never_empty, acc)
+                run = _Run(xi, s.stride[1] * xw, range(part.rows), yi, yw, wide, across.never_empty)
+                return self._line(run, part.kind, acc)
 
             return carried(f, high, acc, lines, runs)
 
         return carried(f, n[1], acc, images)
 
-    def _line(
-        self, x: Val, x_step: int, offsets: Sequence[int], y: Val, y_step: int, kind: Kind, count: Any, runs: bool, acc: list[Val]
-    ) -> list[Val]:
-        """Add the products of `count` pixels of a line."""
-        f, lanes = self.f, self.lanes
+    def _line(self, run: _Run, kind: Kind, acc: list[Val]) -> list[Val]:
+        """Add the products of the pixels of a line."""
+        f, lanes, count = self.f, self.lanes, run.count
         masks = [kind.mask(f, q, lanes) for q in range(kind.vectors)]
 
         def some(first: Val, pixels: int, acc: list[Val]) -> list[Val]:
             for u in range(pixels):
-                xi, yi = (f.offset(a, (first + u) * step, self.kind) for a, step in ((x, x_step), (y, y_step)))
+                xi = f.offset(run.x, (first + u) * run.x_step, self.kind)
+                yi = f.offset(run.y, (first + u) * run.y_step, self.kind)
                 right = [f.load(yi, q * lanes, self.kind, lanes, mask) for q, mask in enumerate(masks)]
                 if self.wise:
-                    acc = channel_wise(f, xi, offsets, right, masks, acc)
+                    acc = channel_wise(f, xi, run.offsets, right, masks, acc)
                 else:
-                    acc = rank_one(f, xi, offsets, right, acc)
+                    acc = rank_one(f, xi, run.offsets, right, acc)
             return acc
 
         if isinstance(count, int):
             unroll = max(u for u in range(1, 9) if count % u == 0 and (u == 1 or u * len(acc) <= UNROLLED))
-            return carried(f, count // unroll, acc, lambda i, acc: some(i * unroll, unroll, acc), runs)
+            return carried(f, count // unroll, acc, lambda i, acc: some(i * unroll, unroll, acc), run.runs)
         acc = carried(f, count // 2, acc, lambda i, acc: some(i * 2, 2, acc), runs=False)
         return carried(f, count % 2, acc, lambda i, acc: some(count - 1, 1, acc), runs=False)
 
@@ -265,18 +297,17 @@ class WeightGradWriter:
                                 place = self._place(0, p, kh * run + start)
                                 self._taps(source, band, apart[start : start + rows], target, lines, place, kind)
 
-    def _taps(
-        self, x: Val, band: Band, offsets: Sequence[int], y: Val, lines: Val, place: Val, kind: Kind
-    ) -> None:
+    def _taps(self, x: Val, band: Band, offsets: Sequence[int], y: Val, lines: Val, place: Val, kind: Kind) -> None:
         """Add the products of the pixels of some lines to one tile, whose rows read x at `offsets`."""
         f, k, s = self.f, self.k, self.shape
 
         def line(j: Val, acc: list[Val]) -> list[Val]:
             xj = f.offset(x, j * (s.stride[0] * band.pitch), self.kind)
             yj = f.offset(y, j * k.y.strides[1], self.kind)
-            return self._line(xj, s.stride[1] * k.inner, offsets, yj, k.y.strides[2], kind, s.counts[1], True, acc)
+            run = _Run(xj, s.stride[1] * k.inner, offsets, yj, k.y.strides[2], s.counts[1], runs=True)
+            return self._line(run, kind, acc)
 
-        acc = self._start(place, kind, len(offsets), new=False)
+        acc = self._load(place, kind, len(offsets) * kind.vectors)
         self._save(place, kind, carried(f, lines, acc, line))
 
     # ------------------------------------------------------------------------------------ results

@@ -423,20 +423,27 @@ class Fuser:
         result = tuple(m and i not in gone for i, m in enumerate(mask))
         over = tuple(i in gone for i in range(len(group.space)))
         group.masks[node.output] = result
-        if all(mask) and self._by_rows(group, over):
+        if all(mask) and self._by_rows(group, over, self._densest(x, group.space)):
             group.rows = over
             group.row_sums.add(node.output)
         else:
             group.late.add(node.output)
 
-    def _by_rows(self, group: Group, over: tuple[bool, ...]) -> bool:
+    def _densest(self, x: Value, space: Sequence[int]) -> int:
+        """The size of the space along which neighbours of a full value lie next to each other in memory."""
+        view = self.geometry(x)
+        strides = view.strides if view.root.size == x.size else contiguous_strides(x.shape, x.dtype.itemsize)
+        over = strides_over(x.shape, strides, x.shape, space)
+        return min((abs(s), -d) for d, s in enumerate(over) if s)[1] * -1 if any(over) else len(space) - 1
+
+    def _by_rows(self, group: Group, over: tuple[bool, ...], densest: int) -> bool:
         if group.rows is not None:
             return group.rows == over
         rows = length = 1
         for size, gone in zip(group.space, over, strict=True):
             length *= size if gone else 1
             rows *= 1 if gone else size
-        if not group.space or over[-1]:
+        if not group.space or over[densest]:
             return rows >= FEW_ROWS or rows * length <= 4096
         return length <= SHORT_COLUMN and rows >= 512
 

@@ -139,8 +139,14 @@ class Exponentials(Tools):
 
     def log1p(self, x: Any) -> Any:
         """log(1 + x), accurate near 0."""
+        return self._log1p(x, None)
+
+    def _log1p(self, x: Any, rest: Any) -> Any:
+        """log(1 + x + rest), rest a correction far smaller than x."""
         form, (high, low) = FORMATS[x.kind], tables.LN2[x.kind]
         u, lost = self.two_sum(x, self.const(x.kind, 1.0, x.lanes))
+        if rest is not None:
+            lost = lost + rest
         e, m, above = self._split(u)
         above = self.intrinsic("smin", above, form.one_bits)
         scale = self.bitcast(form.one_bits - above, x.kind)  # 2⁻ᵉ, 0 where nothing was lost
@@ -176,17 +182,21 @@ class Exponentials(Tools):
     def asinh(self, x: Any) -> Any:
         """The inverse of sinh."""
         size = self.abs(x)
-        large = size > 2.0 ** (FORMATS[x.kind].fraction + 2)
-        grown = size + size * size / (1.0 + self.sqrt(1.0 + size * size))
-        y = self.log1p(self.select(large, size, grown))
-        return self.copysign(self.select(large, y + math.log(2), y), x)
+        more = size * size / (1.0 + self.sqrt(1.0 + size * size))
+        return self.copysign(self._log_of_sum(size, more, size), x)
 
     def acosh(self, x: Any) -> Any:
         """The inverse of cosh on [1, ∞)."""
-        large = x > 2.0 ** (FORMATS[x.kind].fraction + 2)
         t = x - 1.0
-        y = self.log1p(self.select(large, x, t + self.sqrt(t * t + (t + t))))
-        return self.select(x < 1.0, math.nan, self.select(large, y + math.log(2), y))
+        return self.select(x < 1.0, math.nan, self._log_of_sum(self.sqrt(t * t + (t + t)), t, x))
+
+    def _log_of_sum(self, a: Any, b: Any, x: Any) -> Any:
+        """log(1 + a + b) for a ≥ b ≥ 0; log 2x where x is large."""
+        large = x > 2.0 ** (FORMATS[x.kind].fraction + 2)
+        total = self.exactly("fadd", a, b)
+        rest = b - self.exactly("fsub", total, a)
+        y = self._log1p(self.select(large, x, total), self.select(large, 0.0, rest))
+        return self.select(large, y + math.log(2), y)
 
     def atanh(self, x: Any) -> Any:
         """The inverse of tanh on (−1, 1)."""

@@ -12,8 +12,8 @@ from .mathlib_tools import FORMATS, Tools
 class Trigonometry(Tools):
     """The part of `Math` around angles.
 
-    Angles are reduced by multiples of π/2 in three parts: full accuracy for |x| ≤ 1e6 in f32 and 1e14 in f64 (1e6 on
-    processors that cannot fuse products and sums). Beyond, results stay in [−1, 1] but mean nothing.
+    Angles are reduced by multiples of π/2 in three parts: full accuracy for |x| ≤ 1e6 in f32 and 1e14 in f64 (1e5
+    and 1e6 on processors that cannot fuse products and sums). Beyond, results stay in [−1, 1] but mean nothing.
     """
 
     def _quadrant(self, size: Any) -> tuple[Any, Any, Any]:
@@ -79,11 +79,19 @@ class Trigonometry(Tools):
 
     def sin_pi(self, x: Any) -> Any:
         """sin πx for every x."""
+        return self._wave(*self._half_turns(x))
+
+    def cos_pi(self, x: Any) -> Any:
+        """cos πx for every x."""
+        q, r = self._half_turns(x)
+        return self._wave(q + 1, r)
+
+    def _half_turns(self, x: Any) -> tuple[Any, Any]:
+        """(q, r) with πx = q π/2 + r up to whole turns, |r| ≤ π/4."""
+        form = FORMATS[x.kind]
         n = self.round_even(x + x)
-        r = (x - n * 0.5) * math.pi
-        small = n - 4.0 * self.floor(n * 0.25)  # which quadrant
-        q = self.bitcast(small + FORMATS[x.kind].shifter, FORMATS[x.kind].whole)
-        return self._wave(q, r)
+        quadrant = n - 4.0 * self.floor(n * 0.25)
+        return self.bitcast(quadrant + form.shifter, form.whole), (x - n * 0.5) * math.pi
 
     def sinc(self, x: Any) -> Any:
         """sin πx / πx, and 1 at 0."""
@@ -102,7 +110,9 @@ class Trigonometry(Tools):
         """The angle in [−π/2, π/2] whose sine is x."""
         high, low, _ = tables.HALF_PI[x.kind]
         small, s, more = self._arc(self.abs(x))
-        return self.copysign(self.select(small, s + more, (high - 2.0 * s) - (2.0 * more - low)), x)
+        rough = high - 2.0 * s
+        lost = (high - rough) - 2.0 * s
+        return self.copysign(self.select(small, s + more, rough - (2.0 * more - (low + lost))), x)
 
     def acos(self, x: Any) -> Any:
         """The angle in [0, π] whose cosine is x."""

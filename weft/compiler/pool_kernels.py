@@ -6,6 +6,7 @@ body without stores; its last value is what is pooled, so that a producer can be
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,13 +73,14 @@ class Pooling(Kernel):
             vertical = _range(f, down, h)
             for w in each(f, 0, across.results):
                 horizontal = _range(f, across, w)
-
-                def vector(c: Val, mask: Val | None) -> None:
-                    at = n, h, w, c  # noqa: B023
-                    given = self.pool(f, at, lanes, mask, vertical, horizontal)  # noqa: B023
-                    self.body.emit(f, at, 3, lanes, mask, given)
-
+                vector = functools.partial(self._vector, f, lanes, (n, h, w), vertical, horizontal)
                 sweep(f, self.shape.channels, lanes, vector)
+
+    def _vector(
+        self, f: Function, lanes: int, at: tuple[Val, ...], vertical: Any, horizontal: Any, c: Val, mask: Val | None
+    ) -> None:
+        given = self.pool(f, (*at, c), lanes, mask, vertical, horizontal)
+        self.body.emit(f, (*at, c), 3, lanes, mask, given)
 
     def pool(
         self, f: Function, at: tuple[Val, ...], lanes: int, mask: Val | None, vertical: Any, horizontal: Any

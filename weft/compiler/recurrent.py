@@ -21,7 +21,7 @@ from .kernel import Kernel
 from .llvm import BITS, Function, Val, type_of
 from .mathlib_tables import EXP2
 from .mathlib_tools import FORMATS
-from .matmul_pack import LINE, fetch, hide, pack
+from .matmul_pack import hide, pack
 
 VECTOR_BYTES = (16, 32, 64)  # of processors
 SERIAL_FLOPS = 20_000
@@ -258,7 +258,6 @@ class _Writer:
         """A product and the cells that take its sums, row by row."""
         f, loop, vectors = self.f, self.loop, -(-units // self.lanes)
         bases = self.bases(step, row, unit)
-        self.fetch(bases, rows)
         sums = self.sums(step, row, self.panel_at(unit), rows, vectors)
         each = loop.gates * vectors
         tile = f.stack(loop.kind, rows * each * self.lanes)
@@ -269,19 +268,6 @@ class _Writer:
                 numbers = [run.i * each + (q * vectors + v) for q in range(loop.gates)]
                 mine = [f.load(tile, number * self.lanes, loop.kind, self.lanes) for number in numbers]
                 loop.step(f, Place(self, bases, run.i, v, self.mask(units, v)), mine)
-
-    def fetch(self, bases: dict[str, Val], rows: int) -> None:
-        """Ask for what the cells of a tile will read and write."""
-        f, loop = self.f, self.loop
-        size = BITS[loop.kind] // 8
-        for name, x in loop.streams.items():
-            if not x.strides[0] or x.strides[2] != 1:
-                continue
-            for r in range(rows):
-                for q in range(x.gates):
-                    start = r * x.strides[1] + q * loop.sizes.units
-                    for line in range(0, self.width * size, LINE):
-                        fetch(f, f.offset(bases[name], start * size + line, "i8"))
 
     def sums(self, step: Val, row: Val, panel: Val, rows: int, vectors: int) -> list[Val]:
         """For each row, gate and vector of units the sum over k."""

@@ -165,13 +165,14 @@ def order_views(graph: Graph, geometry: Geometry) -> None:
     graph.renumber()
 
 
-def separate_results(graph: Graph) -> None:
-    """Give every output and every final value of a state a memory of its own: no views, no sources, none twice."""
-    geometry, taken = Geometry(), set()
+def separate_results(graph: Graph, geometry: Geometry) -> None:
+    """Give every output and every final value of a state a memory of its own: dense, no views, no sources, none twice."""
+    taken = set()
 
     def own(value: Value) -> Value:
-        root = geometry(value).root
-        if is_view(value) or isinstance(root.node.op, Source) or value in taken:
+        view = geometry(value)
+        dense = view.strides == contiguous_strides(value.shape, value.dtype.itemsize)
+        if is_view(value) or isinstance(view.root.node.op, Source) or value in taken or not dense:
             value = graph.add(MOVE, (value,), line=value.node.line).make((value.shape, value.dtype))[0]
         taken.add(value)
         return value

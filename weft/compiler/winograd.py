@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from .body import Access, Body
 from .conv import ConvForward, ConvShape, DirectConv, pack
@@ -82,7 +83,14 @@ def kernel_transform(f: Function, w: Vectors, m: int) -> list[Val]:
         return [w[0], half + middle, half - middle, w[2]]
     even, far = (w[0] + w[2]) * (-1 / 6), combine(f, (1 / 24, 1 / 6), (w[0], w[2]))
     third = w[1] * (1 / 12)
-    return [w[0] * 0.25, combine(f, (-1 / 6, 1), (w[1], even)), combine(f, (1 / 6, 1), (w[1], even)), far + third, far - third, w[2]]
+    return [
+        w[0] * 0.25,
+        combine(f, (-1 / 6, 1), (w[1], even)),
+        combine(f, (1 / 6, 1), (w[1], even)),
+        far + third,
+        far - third,
+        w[2],
+    ]
 
 
 def kernel_adjoint(f: Function, s: Vectors) -> list[Val]:
@@ -92,13 +100,58 @@ def kernel_adjoint(f: Function, s: Vectors) -> list[Val]:
         return [s[0] + a, b, a + s[3]]
     a, b = (s[1] + s[2]) * (-1 / 6), (s[2] - s[1]) * (1 / 6)
     c, d = s[3] + s[4], s[3] - s[4]
-    return [combine(f, (0.25, 1 / 24, 1), (s[0], c, a)), combine(f, (1 / 12, 1), (d, b)), combine(f, (1 / 6, 1, 1), (c, a, s[5]))]
+    return [
+        combine(f, (0.25, 1 / 24, 1), (s[0], c, a)),
+        combine(f, (1 / 12, 1), (d, b)),
+        combine(f, (1 / 6, 1, 1), (c, a, s[5])),
+    ]
 
 
 def square(transform: Callable[[Vectors], list[Val]], rows: Sequence[Vectors]) -> list[list[Val]]:
     """The transform along both dimensions of a square of vectors."""
     columns = [transform([row[j] for row in rows]) for j in range(len(rows[0]))]
     return [transform([column[i] for column in columns]) for i in range(len(columns[0]))]
+
+
+# ------------------------------------------------------------------------------------------- frequencies in memory
+
+
+def spread(f: Function, values: Sequence[Vectors], start: Val, pitch: int) -> None:
+    """Store a square of vectors, `pitch` elements apart."""
+    for number, value in enumerate(value for row in values for value in row):
+        f.store(value, start, number * pitch)
+
+
+def collect(f: Function, side: int, start: Val, pitch: int, lanes: int) -> list[list[Val]]:
+    """Load a square of vectors that `spread` stored."""
+    return [[f.load(start, (side * a + b) * pitch, "f32", lanes) for b in range(side)] for a in range(side)]
+
+
+def product(
+    f: Function,
+    count: Any,
+    left: Val,
+    step: int,
+    offsets: Sequence[int],
+    right: Val,
+    pitches: Sequence[int],
+    lanes: int,
+) -> list[Val]:
+    """Σ over i < count of left[i · step + offset] · right[i · lanes + pitch …] for all offsets and pitches: a tile."""
+    unroll = max(u for u in (1, 2, 4) if isinstance(count, int) and count % u == 0 or u == 1)
+
+    def some(i: Val, acc: list[Val]) -> list[Val]:
+        for u in range(unroll):
+            place = i * unroll + u
+            w = f.offset(right, place * lanes, "f32")
+            acc = rank_one(
+                f, f.offset(left, place * step, "f32"), offsets, [f.load(w, p, "f32", lanes) for p in pitches], acc
+            )
+        return acc
+
+    zero = f.const("f32", 0.0, lanes)
+    times = count // unroll if isinstance(count, int) else count
+    return carried(f, times, [zero] * (len(offsets) * len(pitches)), some)
 
 
 # ------------------------------------------------------------------------------------------- forward and input gradient
@@ -169,16 +222,7 @@ class _Writer:
             taps = [[f.load(packed, (3 * a + b) * k.inner * lanes, "f32", lanes) for b in range(3)] for a in range(3)]
             found = square(lambda w: kernel_transform(f, w, k.m), taps)
             start = f.offset(self.transformed, i * lanes, "f32")
-            self._spread(found, start, k.inner * k.outer)
-
-    def _spread(self, values: Sequence[Vectors], start: Val, pitch: int) -> None:
-        """Store a square of vectors, one for each frequency."""
-        for number, value in enumerate(value for row in values for value in row):
-            self.f.store(value, start, number * pitch)
-
-    def _collect(self, start: Val, pitch: int) -> list[list[Val]]:
-        side = self.k.m + 2
-        return [[self.f.load(start, (side * a + b) * pitch, "f32", self.lanes) for b in range(side)] for a in range(side)]
+            spread(f, found, start, k.inner * k.outer)
 
     def clear(self) -> None:
         for c in each(self.f, 0, self.k.inner // self.lanes):
@@ -198,14 +242,13 @@ class _Writer:
         for c in each(f, 0, k.inner // self.lanes):
             values = [[f.load(p, c * self.lanes, "f32", self.lanes) for p in row] for row in places]
             found = square(lambda x: input_transform(f, x), values)
-            self._spread(found, f.offset(to, c * self.lanes, "f32"), self.pitches[0])
+            spread(f, found, f.offset(to, c * self.lanes, "f32"), self.pitches[0])
 
     def products(self, count: Val) -> None:
         """For each frequency: sources (tiles, inner) · weights (inner, outer)."""
         f, k, lanes = self.f, self.k, self.lanes
         panels = Panels.of(k.outer, lanes, 8, f.target.registers)
         rows = max(r for r in range(1, panels.rows(f.target.registers) + 1) if k.block % r == 0)
-        unroll = max(u for u in (1, 2, 4) if k.inner % u == 0)
         for frequency in each(f, 0, k.frequencies):
             source = f.offset(self.sources, frequency * self.pitches[0], "f32")
             weights = f.offset(self.transformed, frequency * (k.inner * k.outer), "f32")
@@ -215,18 +258,9 @@ class _Writer:
                     right = f.offset(weights, p * (panels.vectors * k.inner * lanes), "f32")
                     for tile in each(f, 0, (count + (rows - 1)) // rows):
                         left = f.offset(source, tile * (rows * k.inner), "f32")
-
-                        def step(i: Val, acc: list[Val]) -> list[Val]:
-                            for u in range(unroll):
-                                c = i * unroll + u
-                                w = f.offset(right, c * lanes, "f32")  # noqa: B023
-                                vectors = [f.load(w, q * k.inner * lanes, "f32", lanes) for q in range(kind.vectors)]  # noqa: B023
-                                offsets = [r * k.inner for r in range(rows)]
-                                acc = rank_one(f, f.offset(left, c, "f32"), offsets, vectors, acc)  # noqa: B023
-                            return acc
-
-                        zero = f.const("f32", 0.0, lanes)
-                        acc = carried(f, k.inner // unroll, [zero] * (rows * kind.vectors), step)
+                        pitches = [q * k.inner * lanes for q in range(kind.vectors)]
+                        offsets = [r * k.inner for r in range(rows)]
+                        acc = product(f, k.inner, left, 1, offsets, right, pitches, lanes)
                         to = f.offset(sums, tile * (rows * k.outer) + p * panels.width, "f32")
                         for i, value in enumerate(acc):
                             f.store(value, to, i // kind.vectors * k.outer + i % kind.vectors * lanes)
@@ -237,7 +271,7 @@ class _Writer:
         n, h, w = self._tile(number)
         start = f.offset(self.sums, t * k.outer, "f32")
         for o in each(f, 0, k.outer // self.lanes):
-            values = self._collect(f.offset(start, o * self.lanes, "f32"), self.pitches[1])
+            values = collect(f, k.m + 2, f.offset(start, o * self.lanes, "f32"), self.pitches[1], self.lanes)
             found = square(lambda m: output_transform(f, m), values)
             self._deliver(found, n, h, w, o * self.lanes)
 
@@ -250,7 +284,7 @@ class _Writer:
                     k.body.emit(f, (n, h + a, w + b, o), 3, lanes, None, [value])
             return
         memory = f.stack("f32", m * m * lanes)
-        self._spread(values, memory, lanes)
+        spread(f, values, memory, lanes)
         with f.loop(0, f.intrinsic("smin", high - h, m) if high % m else m, runs=True) as rows:
             with f.loop(0, f.intrinsic("smin", wide - w, m) if wide % m else m, runs=True) as columns:
                 value = f.load(memory, (rows.i * m + columns.i) * lanes, "f32", lanes)
@@ -348,13 +382,13 @@ class _WeightWriter:
         to = f.offset(self.sources, t * k.inner, "f32")
         for c in each(f, 0, k.inner // lanes):
             values = [[f.load(p, c * lanes, "f32", lanes) for p in row] for row in places]
-            self._spread(square(lambda x: input_transform(f, x), values), f.offset(to, c * lanes, "f32"), k.pitches[0])
+            spread(f, square(lambda x: input_transform(f, x), values), f.offset(to, c * lanes, "f32"), k.pitches[0])
         places = self._results(n, h, w)
         to = f.offset(self.targets, t * lanes, "f32")
         for o in each(f, 0, k.outer // lanes):
             values = [[f.load(p, o * lanes, "f32", lanes) for p in row] for row in places]
             found = square(lambda y: output_adjoint(f, y), values)
-            self._spread(found, f.offset(to, o * (k.block * lanes), "f32"), k.pitches[1])
+            spread(f, found, f.offset(to, o * (k.block * lanes), "f32"), k.pitches[1])
 
     def _results(self, n: Val, h: Val, w: Val) -> list[list[Val]]:
         """The addresses of the m×m pixels of y from (h, w) on; zeros for those outside."""
@@ -366,10 +400,6 @@ class _WeightWriter:
             return found
         rows, columns = [h + a < high for a in range(m)], [w + b < wide for b in range(m)]
         return [[f.select(rows[a] & columns[b], found[a][b], self.zeros) for b in range(m)] for a in range(m)]
-
-    def _spread(self, values: Sequence[Vectors], start: Val, pitch: int) -> None:
-        for number, value in enumerate(value for row in values for value in row):
-            self.f.store(value, start, number * pitch)
 
     def _products(self, count: Val, block: Val) -> None:
         """sums[frequency][c][o] += Σ over tiles of sources[t][c] · targets[t][o]."""
@@ -417,13 +447,8 @@ class _WeightWriter:
         f, k, lanes = self.f, self.k, self.lanes
         left = f.offset(self.sources, frequency * k.pitches[0] + channel, "f32")
         right = f.offset(self.targets, frequency * k.pitches[1] + vector * (k.block * lanes), "f32")
-
-        def step(t: Val, acc: list[Val]) -> list[Val]:
-            y = f.offset(right, t * lanes, "f32")
-            vectors = [f.load(y, q * k.block * lanes, "f32", lanes) for q in range(kind.vectors)]
-            return rank_one(f, f.offset(left, t * k.inner, "f32"), range(rows), vectors, acc)
-
-        return carried(f, count, [f.const("f32", 0.0, lanes)] * (rows * kind.vectors), step)
+        pitches = [q * k.block * lanes for q in range(kind.vectors)]
+        return product(f, count, left, k.inner, range(rows), right, pitches, lanes)
 
     def _kernels(self) -> None:
         """All sums to taps."""
@@ -434,10 +459,10 @@ class _WeightWriter:
 
     def _taps(self, start: Val, pitch: int, vector: Val, channel: Val) -> None:
         """One vector of each frequency to the nine taps, in the order that `deliver` reads."""
-        f, k, lanes, side = self.f, self.k, self.lanes, self.k.m + 2
-        values = [[f.load(start, (side * a + b) * pitch, "f32", lanes) for b in range(side)] for a in range(side)]
+        f, k, lanes = self.f, self.k, self.lanes
+        values = collect(f, k.m + 2, start, pitch, lanes)
         to = f.offset(f.arg(k.workspace_word), (vector * (9 * k.inner) + channel) * lanes, "f32")
-        self._spread(square(lambda s: kernel_adjoint(f, s), values), to, k.inner * lanes)
+        spread(f, square(lambda s: kernel_adjoint(f, s), values), to, k.inner * lanes)
 
 
 # ------------------------------------------------------------------------------------------- choice

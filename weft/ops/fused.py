@@ -331,11 +331,16 @@ class ChannelNormalize(Fused):
     def parts(self, x, weight=None, bias=None, *, groups, eps):
         tail = (1,) * (x.ndim - 2)
         channel = lambda p: p.reshape(*p.shape, *tail)
-        mean = channel_means(x, groups)
-        centred = x - channel(mean)
-        variance = channel_means(centred.square(), groups)
+        if groups == 0:  # both moments in one pass, about some element so that little cancels
+            about = x[:1, :, *(0,) * (x.ndim - 2)]
+            moved = x - channel(about)
+            first, second = channel_means(moved, 0), channel_means(moved.square(), 0)
+            mean, variance = about + first, (second - first.square()).clamp_min(0)
+        else:
+            mean = channel_means(x, groups)
+            variance = channel_means((x - channel(mean)).square(), groups)
         factor = (variance + eps).rsqrt()
-        y = centred * channel(factor if weight is None else factor * weight)
+        y = (x - channel(mean)) * channel(factor if weight is None else factor * weight)
         return (y if bias is None else y + channel(bias)), mean, variance
 
     def formula(self, g, x, weight=None, bias=None, *, groups, eps):

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from .gaussian import box_muller
+
 HALF = 2**32 - 1
 
 
@@ -48,11 +50,7 @@ def _angle(raw: NDArray) -> NDArray:
 
 def _box_muller(raw: NDArray) -> NDArray:
     pairs = raw.reshape(-1, 2)  # (2 J,) → (J, 2)
-    radius, angle = _radius(pairs[:, 0]), _angle(pairs[:, 1])
-    z = np.empty(pairs.shape, radius.dtype)
-    np.multiply(radius, np.cos(angle), out=z[:, 0])
-    np.multiply(radius, np.sin(angle, out=angle), out=z[:, 1])
-    return z.reshape(-1)  # (J, 2) → (2 J,)
+    return box_muller(_open(pairs[:, 0]), _signed(pairs[:, 1]))
 
 
 def _standard_exponential(raw: NDArray) -> NDArray:

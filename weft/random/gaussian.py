@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK = 8192  # elements worked on at a time, so that intermediate results stay in cache
+CHUNK = 16384  # elements worked on at a time, so that intermediate results stay in cache
 
 
 class Constants(NamedTuple):

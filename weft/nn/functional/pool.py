@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.modes import mode
 from ...dtype import FLOAT, bool_
 from ...errors import DtypeError, ShapeError
 from ...ops.join import pad
+from ...ops.pooling import LARGEST_WINDOW, MAX_POOL
 from ...ops.window import CONVOLVE, LARGEST_IN_RANGE, LARGEST_IN_WINDOW, RESAMPLE, Taps
 from ...tensor import Tensor, wrap
 from ._arguments import batched, check_not_empty, per_dimension, spatial, total
@@ -102,6 +104,15 @@ def _max_pool(
     return read_at(input, index, n), index
 
 
+def _largest(name: str, n: int, input: Tensor, *options: Any) -> Tensor:
+    """The values of `_max_pool`; while a compiler traces, from the primitive that it has a kernel for."""
+    if mode.tracer is not None and n < 3 and input.ndim == n + 2 and input.dtype.is_floating_point and input.numel():
+        geometry = _pooled(name, n, input, *options)
+        if total(geometry["size"]) <= LARGEST_WINDOW:
+            return MAX_POOL(input, **geometry)[0]
+    return _max_pool(name, n, input, *options)[0]
+
+
 def _check_ordered(name: str, input: Tensor) -> None:
     if input.dtype.is_complex or input.dtype is bool_:
         raise DtypeError(f'{name}: "{name}" not implemented for {input.dtype}; there is no largest element')
@@ -156,8 +167,8 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Tensor | Pair:
     """y[c, t] = max_k x[c, t·stride + k·dilation − padding]: (N, C, L) or (C, L) → (N, C, L′); NaN wins."""
-    pair = _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return pair if return_indices else pair[0]
+    pool = _max_pool if return_indices else _largest
+    return pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool2d(
@@ -170,8 +181,8 @@ def max_pool2d(
     return_indices: bool = False,
 ) -> Tensor | Pair:
     """`max_pool1d` over two dimensions: (N, C, H, W) or (C, H, W) → (N, C, H′, W′)."""
-    pair = _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return pair if return_indices else pair[0]
+    pool = _max_pool if return_indices else _largest
+    return pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool3d(
