@@ -288,6 +288,21 @@ def test_few_channels_are_read_in_any_layout():
     np.testing.assert_allclose(found.array, problem.truth("w"), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("batch", [2, 5])
+@pytest.mark.parametrize("make", [ConvForward, WinogradForward])
+def test_some_channels_of_wider_images(make, batch):
+    """x is a slice of the channels of a larger tensor, y goes into one."""
+    problem = Problem(conv_shape(16, 32, 3, padding=1, image=(6, 7), batch=batch))
+    wide = np.random.default_rng(5).standard_normal((batch, 6, 7, 40)).astype(np.float32)
+    wide[..., 8:24] = problem.x
+    x, w, y = Buffer(wide), Buffer(problem.w), Buffer(np.full((batch, 6, 7, 50), 7, np.float32))
+    x_access, y_body = x.access(0), storing(y, 2)
+    x.array, y.array = x.array[..., 8:], y.array[..., 10:]  # the addresses that the kernel gets
+    run(make(problem.shape, x_access, w.access(1), y_body, 3, 4), [x, w, y])
+    np.testing.assert_allclose(y.array[..., :32], problem.truth("y"), rtol=1e-5, atol=1e-4)
+    assert (y.array[..., 32:] == 7).all()
+
+
 @dataclasses.dataclass(frozen=True)
 class Op:
     """An operation of an epilogue."""

@@ -100,7 +100,7 @@ class Bound:
     def __init__(self, program: Program, build: Callable[[Graph], Any]) -> None:
         self.program, self.plan = program, build(program.graph)
         self.pull = None if program.backward is None else Pull(program.backward, build)
-        self.alone = program.results[0] if program.spec.kind is None else None
+        self.alone = program.spec.kind is None
         self.counters = []
         for state in program.graph.states:
             if state.final is not None:
@@ -128,15 +128,14 @@ class Bound:
             np.copyto(tensors[position].array, outputs[number])
             tensors[position]._bump()
         made = [wrap(a) for a in outputs[: program.count]]
+        results = [_content(r, made, tensors) for r in program.results]
         if self.pull is not None:
-            recorded = [made[program.results[k][1]] for k in program.backward.results]
+            recorded = [results[k] for k in program.backward.results]
             self.pull.record(recorded, tensors, [outputs[k] for k in program.saved])
         for table, key, result in program.stores:
             table = tensors[table].__dict__ if table.__class__ is int else table
             table[key] = _content(result, made, tensors)
-        if self.alone is not None:
-            return _content(self.alone, made, tensors)
-        return tree_unflatten([_content(r, made, tensors) for r in program.results], program.spec)
+        return results[0] if self.alone else tree_unflatten(results, program.spec)
 
 
 def _content(result: Result, made: Sequence[Tensor], tensors: Sequence[Tensor]) -> Any:

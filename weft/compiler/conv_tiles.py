@@ -275,7 +275,8 @@ def finish(
 class Band:
     """A private copy of the lines of an image that `rows` lines of results read, with zeros where the image ends.
 
-    source: Access (n, h, w, c) with any strides. The copy is dense, (lines, extent, channels).
+    source: Access (n, h, w, c) with any strides, but with stride 1 of c if there are many channels. The copy is dense,
+    (lines, extent, channels).
     """
 
     source: Access
@@ -323,6 +324,9 @@ class Band:
             first = n * sn + line * sh + max(0, -across.padding) * sw
             if sc == 1 and sw == self.channels:
                 self._run(f, width * self.channels, inside, first, 1, memory, to, 1)
+            elif sc == 1:
+                for w in each(f, 0, width):
+                    self._run(f, self.channels, inside, first + w * sw, 1, memory, to + w * self.channels, 1)
             else:
                 for c in range(self.channels):
                     self._run(f, width, inside, first + c * sc, sw, memory, to + c, self.channels)

@@ -32,7 +32,7 @@ class Backward:
 
 def split_backward(tracer: Tracer, results: Sequence[Any], proxies: Sequence[Tensor]) -> Backward | None:
     """Trace the way back from those results whose graph has not been used up, and take it out of the trace's graph."""
-    wanted = [k for k, x in enumerate(results) if isinstance(x, Tensor) and x._needs_grad and not _is_used_up(x)]
+    wanted = [k for k, x in enumerate(results) if isinstance(x, Tensor) and x.node is not None and not _is_used_up(x)]
     if not wanted:
         return None
     graph, mark = tracer.graph, len(tracer.graph.nodes)
@@ -120,7 +120,7 @@ class Pull:
             self.plan = self.build(self.backward.graph)
         self.plan.rebind()
         grads = [
-            np.zeros(tuple(m.shape), m.dtype.np) if one is None else np.ascontiguousarray(one.array)
+            np.zeros(tuple(m.shape), m.dtype.np) if one is None else np.array(one.array, order="C", copy=None)
             for one, m in zip(g, node.outputs, strict=True)
         ]
         return [wrap(a) for a in self.plan.run([*arguments, *grads, *saved])]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import IndexRangeError
 from ..runtime import native
 from ..runtime.pool import get_pool
 from . import jit
@@ -76,6 +77,7 @@ class Plan:
             else:
                 counts.append(0)
         self.words = np.zeros(max(sum(counts), 1), np.int64)
+        self.flag = np.zeros(3, np.int64)  # set by a kernel that met an index out of range: (1, the index, the size)
         base, start = address(self.memory), address(self.words)
         self.patches: dict[Value, list[tuple[int, int]]] = {}
         self.segments: list[Any] = []
@@ -95,7 +97,7 @@ class Plan:
                 else:
                     self.patches.setdefault(root, []).append((at + n, offset))
             for name, word in extra_words(step):
-                self.words[at + word] = base + self.offsets[name, number]
+                self.words[at + word] = address(self.flag) if name == "flag" else base + self.offsets[name, number]
             last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
             only = 0 if slot.only is None else slot.only + 1
             address_of = self.handles[step.kernel.key()].address
@@ -179,11 +181,22 @@ class Plan:
                 pool.run(segment, self.small)
             else:
                 self._call_host(segment)
+        if self.flag[0]:
+            self._complain()
         for state in self.closing:
             op = state.value.node.op
             target = arguments[op.position] if isinstance(op, Argument) else state.tensor.array
             np.copyto(target, self.array_of(state.final))
         return results
+
+    def _complain(self) -> None:
+        """An index was out of range: say which, and be ready for the next run."""
+        _, index, size = (int(n) for n in self.flag)
+        self.flag[:] = 0
+        raise IndexRangeError(
+            f"index {index} is out of bounds for dimension with size {size} (in a compiled function; states that it "
+            "writes in place may have been written already)"
+        )
 
     def _call_host(self, step: HostCall) -> None:
         found = compute_node(step.node, [self.array_of(v) for v in step.node.inputs])
@@ -211,6 +224,9 @@ class Plan:
 def extra_words(step: Launch) -> list[tuple[str, int]]:
     """The argument words of the memory that a kernel asks for: those it names, or the ones after its operands."""
     found, at = [], len(step.words)
+    if hasattr(step.kernel, "flag"):
+        found.append(("flag", step.kernel.flag))
+        at += 1
     for name in ("workspace", "scratch"):
         if getattr(step.kernel, name, 0):
             found.append((name, getattr(step.kernel, f"{name}_word", at)))

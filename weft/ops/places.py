@@ -107,6 +107,11 @@ class Index(Indexing):
         sizes = tuple(x.shape[at : at + len(indices)])
         return (ADD_AT(g, *indices, sizes=sizes, at=at), *(None for _ in indices))
 
+    def native(self, node):
+        from ..compiler.anchors_index import read_at
+
+        return read_at(node, node.inputs[0], node.inputs[1:], node.params.get("at", 0))
+
     def batch(self, inputs, batched, size, params):
         x, *indices = inputs
         at = params.get("at", 0)
@@ -142,6 +147,11 @@ class AddAt(Indexing):
 
     def vjp(self, g, y, x, *indices, sizes, at=0):
         return (INDEX(g, *indices, at=at), *(None for _ in indices))
+
+    def native(self, node):
+        from ..compiler.anchors_index import add_at
+
+        return add_at(node, node.inputs[0], node.inputs[1:], node.params.get("at", 0))
 
     def batch(self, inputs, batched, size, params):
         x, *indices = inputs

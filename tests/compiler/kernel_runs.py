@@ -1,0 +1,43 @@
+"""Running single kernels in tests: buffers in, on any number of threads and for older processors of this family."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from weft.compiler import jit
+from weft.compiler.body import Access
+from weft.compiler.kernel import Kernel
+from weft.compiler.llvm import OF_NUMPY
+from weft.runtime import native
+from weft.runtime.pool import Pool
+
+from .native_samples import Plan, words
+
+HOST = jit.Target.named("host")
+OTHERS = ["x86-64-v2", "x86-64-v3"][: {16: 0, 32: 1, 64: 2}[HOST.vector_bytes]] if HOST.arch == "x86_64" else []
+TARGETS = ["host", *OTHERS]
+
+
+def access(arg: int, array: np.ndarray) -> Access:
+    """An array as a buffer: a stride for each of its axes."""
+    return Access(arg, OF_NUMPY[array.dtype], tuple(s // array.itemsize for s in array.strides))
+
+
+@functools.cache
+def pool(threads: int) -> Pool:
+    return Pool(threads)
+
+
+def run(kernel: Kernel, arrays: list[np.ndarray], threads: int = 1, target: str = "host") -> None:
+    """Run a kernel on arrays as its argument words; scratch memory follows as the last word."""
+    chosen = jit.Target.named(target)
+    key = kernel.key()
+    handle = jit.build({key: lambda: kernel.text(jit.symbol(key), chosen, native.BARRIER_IR)}, chosen)[key]
+    memory = np.full(kernel.scratch * threads + 128, 0xAB, np.uint8)
+    start = -(-memory.ctypes.data // 64) * 64
+    arguments = words(*arrays, start)
+    pool(threads).run(Plan((handle, arguments, 1)).address)
+    end = start - memory.ctypes.data + kernel.scratch * threads
+    assert (memory[end:] == 0xAB).all()
