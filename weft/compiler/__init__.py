@@ -17,6 +17,7 @@ __all__ = ["OPTIONAL", "PIPELINE", "build_plan", "compile"]
 
 PIPELINE = (
     "expand",  # operations that are made of others, written out
+    "windows",  # copies out of dense memory as views of it
     "constants",  # what depends on constants alone, computed now
     "neutral",  # what changes nothing, left out
     "share",  # equal expressions computed once
@@ -31,7 +32,7 @@ PIPELINE = (
     "buffers",  # temporary values sharing memory
     "build",  # LLVM text, machine code, the table of steps
 )
-OPTIONAL = frozenset({"constants", "neutral", "share", "orient", "fuse", "place", "schedule", "buffers"})
+OPTIONAL = frozenset({"windows", "constants", "neutral", "share", "orient", "fuse", "place", "schedule", "buffers"})
 
 
 def __getattr__(name: str) -> Any:
@@ -69,6 +70,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     note("trace", graph)
     simplify.remove_dead(graph)
     graph_pass("expand", expand)
+    graph_pass("windows", simplify.open_windows)
     graph_pass("constants", simplify.fold_constants)
     graph_pass("neutral", simplify.remove_neutral)
     graph_pass("share", simplify.share_equal)

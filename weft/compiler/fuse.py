@@ -567,14 +567,21 @@ def is_assembly(node: Node) -> bool:
         getattr(node.op, "pieces", None) is not None
         and node.output.size > 0
         and all(type_of(v.dtype) is not None and v.dtype == node.output.dtype for v in node.inputs)
+        and windows(node) is not None
     )
 
 
-def windows(node: Node) -> tuple[Any, list[tuple[Value, int, tuple[int, ...]]]]:
-    """Of an assembly: what fills the rest (None: nothing is left), and for each input its offset and strides in bytes."""
+def windows(node: Node) -> tuple[Any, list[tuple[Value, int, tuple[int, ...]]]] | None:
+    """Of an assembly: what fills the rest (None: nothing is left), and for each input its offset and strides in bytes.
+
+    None where the inputs do not lie in windows.
+    """
     shapes = [stand_in(v.shape, v.dtype, contiguous_strides(v.shape, v.dtype.itemsize)) for v in node.inputs]
     out = stand_in(node.output.shape, node.output.dtype, contiguous_strides(node.output.shape, node.output.dtype.itemsize))
-    fill, views = node.op.pieces(out, *shapes, **node.params)
+    found = node.op.pieces(out, *shapes, **node.params)
+    if found is None:
+        return None
+    fill, views = found
     return fill, [
         (v, offset_of(view), view.strides) for v, view in zip(node.inputs, views, strict=True) if v.size
     ]

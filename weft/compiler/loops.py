@@ -156,7 +156,8 @@ class Lowering:
             kernels.append(Sweep(*collapse(items, [(store, 0)], space, None)))
         if not kernels:
             return None
-        return Launch(Several(kernels, fill is not None), table.words, group, table.reads, table.writes)
+        written_over = fill is not None or (len(places) > 1 and places[0][0].size == out.size)
+        return Launch(Several(kernels, written_over), table.words, group, table.reads, table.writes)
 
     def _whole(self, group: Group) -> Launch:
         anchor, table = group.anchor, _Table(self, group)

@@ -105,11 +105,11 @@ class Special(Tools):
             return self.cast(self.lgamma(self.cast(x, "f64")), "f32")
         size = self.abs(x)
         small, large = size < 1.0, size >= 8.0
-        z, factors = self._descended(size)
+        a, factors = self._descended(size)
         product = self.const("f64", 1.0, x.lanes)
         for _, factor in factors:
             product = product * factor
-        unit = (z - 1.0) * (z - 2.0) * self.polynomial(z - 1.5, tables.LGAMMA)
+        unit = a * (a - 1.0) * self.polynomial(a - 0.5, tables.LGAMMA)  # log Γ(1 + a)
         low = self.log(self.select(small | large, size, product))
         far = (size - 0.5) * (low - 1.0) + (0.5 * math.log(2 * math.pi) - 0.5)
         far = far + self.polynomial(1.0 / (size * size), tables.STIRLING) / size
@@ -127,13 +127,13 @@ class Special(Tools):
             return self.cast(self.digamma(self.cast(x, "f64")), "f32")
         size = self.abs(x)
         small = size < 1.0
-        z, factors = self._descended(size)
+        a, factors = self._descended(size)
         above, below = self.const("f64", 0.0, x.lanes), self.const("f64", 1.0, x.lanes)  # of the sum of 1 / factor
         for inside, factor in factors:
             above = self.select(inside, above * factor + below, above)
             below = below * factor
         zero, zero_low = tables.DIGAMMA_ZERO
-        unit = ((z - zero) - zero_low) * self.polynomial(z - 1.5, tables.DIGAMMA)
+        unit = ((a - zero) - zero_low) * self.polynomial(a - 0.5, tables.DIGAMMA)  # ψ(1 + a)
         inverse = 1.0 / size
         w = inverse * inverse
         far = self.log(size) - (0.5 * inverse + w * self.polynomial(w, tables.DIGAMMA_TAIL))
@@ -145,14 +145,14 @@ class Special(Tools):
         return self.select(x.eq(0.0), self.copysign(self.const("f64", math.inf, x.lanes), -x), y)
 
     def _descended(self, size: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-        """size moved into [1, 2) by whole steps, for size < 8; and size − 1, size − 2, … down to there.
+        """(a, factors) with size = 1 + a + a whole number and 0 ≤ a ≤ 1, for size < 8.
 
-        Each of the six factors comes with the condition that it is one of them; else it is 1.
+        The factors are size − 1, size − 2, … down to 1 + a: six pairs of a condition and a number, 1 where it fails.
         """
-        z, factors = self.select(size < 1.0, size + 1.0, size), []
+        a, factors = self.select(size < 1.0, size, size - 1.0), []
         for step in range(1, 7):
             inside = size >= step + 1.0
             factor = self.select(inside, size - float(step), 1.0)
-            z = self.select(inside, factor, z)
+            a = self.select(inside, factor - 1.0, a)
             factors.append((inside, factor))
-        return z, factors
+        return a, factors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .body import Access, Body
+from .body import Body
 from .kernel import Kernel
 from .llvm import Function
 

@@ -74,6 +74,8 @@ def beside(graph: Graph, fuser: Fuser, homes: dict[Value, View]) -> None:
         fill, places = windows(node)
         if fill is not None or node.output in homes:
             continue
+        if places and places[0][0].size == node.output.size:  # the others are written over the first
+            del places[1:]
         for v, offset, strides in places:
             maker = fuser.home.get(v.node)
             if maker is None or users[v] != [node] or node.inputs.count(v) > 1 or v in results or v in homes:

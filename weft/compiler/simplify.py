@@ -149,6 +149,20 @@ def _swapped(graph: Graph, value: Value, before: Node) -> Value:
     return node.make(((*value.shape[:-2], value.shape[-1], value.shape[-2]), value.dtype))[0]
 
 
+def open_windows(graph: Graph) -> None:
+    """Turn copies out of a window of memory into views, where the memory is dense as the copy says."""
+    for node in graph.nodes:
+        view = getattr(node.op, "of_dense", None)
+        if view is None:
+            continue
+        (x,) = node.inputs
+        size = x.dtype.itemsize
+        dense = (x.shape, tuple(s // size for s in contiguous_strides(x.shape, size)), 0)
+        captured = getattr(x.node.op, "tensor", None)
+        if node.params["layout"] == dense and (captured is None or captured.array.flags.c_contiguous):
+            node.op = view
+
+
 def order_views(graph: Graph, geometry: Geometry) -> None:
     """Copy what a view cannot be taken of as it lies in a plan."""
     for node in list(graph.nodes):

@@ -126,6 +126,11 @@ class StridedReplace(Opaque):
         window = dict(layout=layout, size=size, stride=stride, offset=offset)
         return lambda: STRIDED_REPLACE(g, 0, **window), lambda: STRIDED_READ(g, **window)
 
+    def pieces(self, out, x, value, *, layout, size, stride, offset):
+        if layout != layout_of(out) or overlaps(size, stride):
+            return None
+        return None, [out, AS_STRIDED.reference(out, layout=layout, size=size, stride=stride, offset=offset)]
+
 
 class Overwrite(Opaque):
     """`value` in the place of x: the history of a tensor all of whose elements were replaced.
@@ -145,6 +150,7 @@ class Overwrite(Opaque):
 AS_STRIDED, STRIDED_READ, STRIDED_WRITE, STRIDED_REPLACE = AsStrided(), StridedRead(), StridedWrite(), StridedReplace()
 OVERWRITE = Overwrite()
 AS_STRIDED.pure = STRIDED_READ
+STRIDED_READ.of_dense = AS_STRIDED  # what it is when x lies dense
 register_module(__name__)
 
 
