@@ -75,7 +75,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     graph_pass("neutral", simplify.remove_neutral)
     graph_pass("share", simplify.share_equal)
     graph_pass("orient", simplify.orient)
-    anchors = find_anchors(graph.nodes)
+    anchors = find_anchors(graph)
     geometry = Geometry(choose_layouts(graph, anchors))
     note("layouts", "\n".join(f"  {v!r}: {order}" for v, order in geometry.layouts.items()))
     graph_pass("views", functools.partial(simplify.order_views, geometry=geometry))

@@ -331,12 +331,15 @@ def draw(node: Node) -> Anchor | None:
     return anchor
 
 
-def find_anchors(nodes: Sequence[Node]) -> dict[Node, Any]:
-    """The nodes that have kernels of their own."""
+def find_anchors(graph: Graph) -> dict[Node, Any]:
+    """The nodes that have kernels of their own; constants that these kernels read join the graph."""
     found = {}
-    for node in nodes:
+    for node in list(graph.nodes):
         native = draw if isinstance(node.op, Draw) else getattr(node.op, "native", None)
         anchor = native(node) if native is not None else None
         if anchor is not None:
             found[node] = anchor
+            new = [v.node for v in anchor.operands if v not in node.inputs]
+            at = graph.nodes.index(node)
+            graph.nodes[at:at] = new
     return found

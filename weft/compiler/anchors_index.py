@@ -9,7 +9,7 @@ import numpy as np
 
 from .anchors import Anchor, Strides, Whole
 from .body import Access, Body
-from .graph import Node, Value
+from .graph import Constant, Node, Value
 from .kernel import Kernel
 from .llvm import type_of
 
@@ -84,3 +84,54 @@ def add_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Whole | N
         return Scatter(x.shape, value, own, found, out.shape, target, word + 1)
 
     return Whole(node, (x, *indices), make)
+
+
+def _known(array: np.ndarray) -> Value:
+    """An array that is the same at every call, as an operand."""
+    return Node(Constant(np.ascontiguousarray(array)), ()).make((array.shape, array.dtype))[0]
+
+
+def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor | None:
+    """A x for a sparse matrix with the given entries at the places of a pattern."""
+    from .spmm import SparseProductKernel, transposed_pattern
+
+    kind = type_of(x.dtype)
+    if kind not in ("f32", "f64") or values.dtype != x.dtype or not (node.output.size and values.size):
+        return None
+    starts, columns, order = pattern.starts, pattern.columns, None
+    if pattern.flipped:
+        starts, columns, order = transposed_pattern(starts, columns, pattern.size[1])
+    known = [_known(a) for a in (starts, columns, order) if a is not None]
+    number = type_of(columns.dtype)
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        line = [Access(2 + n, number, (1,)) for n in range(len(known))]
+        return SparseProductKernel(
+            *node.output.shape,
+            values.size,
+            line[0],
+            line[1],
+            Access(0, kind, strides[0]),
+            Access(1, kind, strides[1]),
+            body,
+            line[2] if order is not None else None,
+        )
+
+    return Anchor(node, (values, x, *known), node.output.shape, make)
+
+
+def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | None:
+    """The entries of a bᵀ at the places of a pattern."""
+    from .spmm import SampledProductKernel
+
+    kind = type_of(a.dtype)
+    if kind not in ("f32", "f64") or not (node.output.size and a.size):
+        return None
+    known = [_known(places) for places in pattern.places()]
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        rows, columns = (Access(2 + n, type_of(v.dtype), (1,)) for n, v in enumerate(known))
+        factors = (Access(0, kind, strides[0]), Access(1, kind, strides[1]))
+        return SampledProductKernel(node.output.size, a.shape[1], rows, columns, *factors, body)
+
+    return Anchor(node, (a, b, *known), node.output.shape, make)

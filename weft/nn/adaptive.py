@@ -12,6 +12,7 @@ from ..errors import ShapeError
 from ..tensor import Tensor
 from . import functional as F
 from .container import ModuleList, Sequential
+from .functional._common import any_true
 from .linear import Linear
 from .module import Module
 
@@ -71,6 +72,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         _check_pair(input_, target_, self.n_classes)
         single = target_.ndim == 0
         x, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
+        if target._interpreter is not None:  # which rows a cluster gets is not known: every one, then
+            output = self.log_prob(x).gather(1, target.unsqueeze(1)).squeeze(1)
+            return _ASMoutput(output.squeeze(0) if single else output, -output.mean())
         head = F.log_softmax(self.head(x), 1)  # (N, shortlist + clusters)
         place = target
         extra = weft.zeros(x.shape[0], dtype=x.dtype)
@@ -129,7 +133,7 @@ def _check_pair(input: Tensor, target: Tensor, n_classes: int) -> None:
             )
     else:
         raise ShapeError(f"0D or 1D target tensor expected, multi-target not supported, got {tuple(target.shape)}")
-    if target.numel() and (int(target.min()) < 0 or int(target.max()) >= n_classes):
+    if any_true((target < 0) | (target >= n_classes)):
         raise ShapeError(
             f"Target values should be in [0, {n_classes - 1}], but values in range [{int(target.min())}, "
             f"{int(target.max())}] were found."

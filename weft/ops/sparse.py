@@ -37,6 +37,11 @@ class SparseProduct(Contraction):
     def vjp(self, g, y, values, x, pattern):
         return lambda: SAMPLED_PRODUCT(g, conj(x), pattern=pattern), lambda: PRODUCT(conj(values), g, pattern=pattern.T)
 
+    def native(self, node):
+        from ..compiler.anchors_index import sparse_product
+
+        return sparse_product(node, *node.inputs, **node.params)
+
     def batch(self, inputs, batched, size, params):
         values, x = inputs
         if batched[0]:
@@ -60,6 +65,11 @@ class SampledProduct(Contraction):
 
     def vjp(self, g, y, a, b, pattern):
         return lambda: PRODUCT(g, conj(b), pattern=pattern), lambda: PRODUCT(g, conj(a), pattern=pattern.T)
+
+    def native(self, node):
+        from ..compiler.anchors_index import sampled_product
+
+        return sampled_product(node, *node.inputs, **node.params)
 
 
 PRODUCT, SAMPLED_PRODUCT = SparseProduct(), SampledProduct()

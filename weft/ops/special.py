@@ -143,10 +143,14 @@ class Ndtri(SpecialOnly):
 class Lgamma(Special):
     """log |Γ(x)|."""
 
+    cost = 120
     domain = (0.3, 4.0)
 
     def reference(self, x):
         return np.where(x == -np.inf, x.dtype.type(np.inf), sp.gammaln(x))
+
+    def lower(self, f, x):
+        return f.lgamma(x)
 
     def vjp(self, g, y, x):
         return (g * x.digamma(),)
@@ -155,7 +159,11 @@ class Lgamma(Special):
 class Digamma(Special):
     """ψ(x) = d log Γ(x) / dx."""
 
+    cost = 100
     reference, aliases, domain = sp.psi, ("special.digamma",), (0.3, 4.0)
+
+    def lower(self, f, x):
+        return f.digamma(x)
 
     def vjp(self, g, y, x):
         return (g * POLYGAMMA(x, n=1),)

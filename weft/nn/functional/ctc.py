@@ -122,7 +122,10 @@ def _padded_targets(targets: Tensor, sizes: Tensor, examples: int) -> Tensor:
         return targets
     if targets.ndim != 1:
         raise ShapeError(f"ctc_loss: targets must be 1D or 2D, got shape {tuple(targets.shape)}")
-    total, longest = int(sizes.sum()), int(sizes.max()) if examples else 0
+    if sizes._interpreter is not None:  # the lengths are not known: none is longer than all together
+        total = longest = targets.shape[0]
+    else:
+        total, longest = int(sizes.sum()), int(sizes.max()) if examples else 0
     if targets.shape[0] != total:
         raise ShapeError(
             f"ctc_loss: expected targets of size {total} (the sum of target_lengths), but got size {targets.shape[0]}"
