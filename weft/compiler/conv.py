@@ -166,7 +166,7 @@ class ConvForward(DirectConv):
     def __init__(
         self, shape: ConvShape, x: Access, weight: Access, body: Body, workspace_word: int, scratch_word: int
     ) -> None:
-        s, (so, si, _, _) = shape, weight.strides
+        s, so, si = shape, weight.strides[0], shape.kernel[0] * shape.kernel[1]
         wise, inner, outer = s.depthwise, s.inputs // s.groups, s.outputs // s.groups
         groups, channels = (1, (1, s.outputs)) if wise else (s.groups, (inner, outer))
         weights = Weights(weight.arg, so, si, so * outer)

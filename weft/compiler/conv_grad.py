@@ -41,7 +41,7 @@ class ConvInputGrad(DirectConv):
     def __init__(
         self, shape: ConvShape, y: Access, weight: Access, body: Body, workspace_word: int, scratch_word: int
     ) -> None:
-        s, (so, si, _, _) = shape, weight.strides
+        s, so, si = shape, weight.strides[0], shape.kernel[0] * shape.kernel[1]
         wise, inner, outer = s.depthwise, s.outputs // s.groups, s.inputs // s.groups
         groups, channels = (1, (1, s.inputs)) if wise else (s.groups, (inner, outer))
         result, source = (so, si) if wise else (si, so)

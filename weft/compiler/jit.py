@@ -270,13 +270,19 @@ def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None
         return {key: found[key] for key in kernels}
 
 
+@functools.cache
+def _context() -> Any:
+    """One for all engines: the garbage collector might end an engine's own context before the engine."""
+    return codegen.binding().create_context()
+
+
 def _load(objects: Mapping[str, bytes], target: Target) -> dict[str, Handle]:
     """Put object code of several kernels in executable memory."""
     llvm = codegen.binding()
     if target.arch != llvm.get_process_triple().partition("-")[0]:
         raise OptionError(f"code for {target.triple} does not run on this machine; unset WEFT_TARGET")
     machine = codegen.new_machine(target.triple, target.cpu, target.features)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", _context()), machine)
     for code in objects.values():
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()

@@ -246,9 +246,10 @@ class Exponentials(Tools):
             return x * x * x
         if exponent == 0.5:  # the root of −0.0 and −∞ as a power is 0 and ∞
             return self.select(x.eq(-math.inf), math.inf, self.sqrt(x + 0.0))
-        if exponent is not None and -3 <= exponent < 0:
-            inverse = self._short_power(x, -exponent)
-            return None if inverse is None else 1.0 / inverse
+        if exponent == -0.5:
+            return 1.0 / self._short_power(x, 0.5)
+        if exponent in (-1, -2):
+            return self._short_power(1.0 / x, -exponent)
         return None
 
     def _power_in_f64(self, size: Any, y: Any) -> Any:

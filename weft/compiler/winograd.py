@@ -89,7 +89,7 @@ class WinogradConv(Kernel):
         self.workspace_word, self.scratch_word = direct.workspace_word, direct.scratch_word
         self.frequencies, self.inner, self.outer = (m + 2) ** 2, direct.inner, direct.outer
         self.grid = tuple(-(-t.results // m) for t in direct.taps)
-        self.tiles = direct.batch * self.grid[0] * self.grid[1]
+        self.tiles = tile_count(direct.batch, direct.taps, m)
         self.workspace = direct.workspace + self.frequencies * self.inner * self.outer * 4
         sizes = (block * self.inner + PITCH, block * self.outer + PITCH)
         self.scratch = 4 * (self.frequencies * sum(sizes) + -(-self.inner // 16) * 16)
@@ -387,11 +387,15 @@ class _WeightWriter:
 
 # ------------------------------------------------------------------------------------------- choice
 
-BLOCK, WEIGHT_BLOCK = 16, 64  # tiles
+BLOCKS, WEIGHT_BLOCK = (16, 8), 64  # tiles
 GAIN = {2: 1.8, 4: 2.85}  # measured on large images, over direct tiles at the peak of the processor
 
 
-def best_tile(shape: ConvShape, kind: str, taps: tuple[Taps, Taps]) -> int:
+def tile_count(batch: int, taps: tuple[Taps, Taps], m: int) -> int:
+    return batch * -(-taps[0].results // m) * -(-taps[1].results // m)
+
+
+def best_tile(shape: ConvShape, kind: str, taps: tuple[Taps, Taps], threads: int) -> int:
     """The m of the fastest F(m×m, 3×3) for results and sources as in `taps`; 0 where direct tiles are faster."""
     allowed = os.environ.get("WEFT_WINOGRAD", "1") != "0" and kind == "f32" and shape.groups == 1
     fits = shape.kernel == (3, 3) and shape.stride == (1, 1) and shape.dilation == (1, 1)
@@ -400,30 +404,46 @@ def best_tile(shape: ConvShape, kind: str, taps: tuple[Taps, Taps]) -> int:
     inside = [sum(t.count(r) for r in range(t.results)) / (3 * t.results) for t in taps]
     speed = {0: 1 / max(inside[0] * inside[1], 0.1)}
     for m, gain in GAIN.items():
-        tiles = shape.batch
-        for t in taps:
-            tiles *= -(-t.results // m)
+        tiles = tile_count(shape.batch, taps, m)
         used = shape.batch * taps[0].results * taps[1].results / (tiles * m * m)
-        speed[m] = gain * used * tiles / (tiles + 8)  # transforming the weights costs about 8 tiles
+        busy = min(1.0, -(-tiles // BLOCKS[-1]) / threads)
+        speed[m] = gain * used * busy * tiles / (tiles + 8)  # transforming the weights costs about 8 tiles
     return max(speed, key=lambda m: speed[m])
 
 
+def faster(direct: DirectConv, shape: ConvShape, threads: int) -> Kernel:
+    """The kernel itself or a WinogradConv that computes the same."""
+    m = best_tile(shape, direct.kind, direct.taps, threads)
+    if m == 0:
+        return direct
+    tiles = tile_count(shape.batch, direct.taps, m)
+    return WinogradConv(direct, m, next((b for b in BLOCKS if tiles >= b * threads), BLOCKS[-1]))
+
+
 def choose_forward(
-    shape: ConvShape, x: Access, weight: Access, body: Body, workspace_word: int, scratch_word: int
+    shape: ConvShape,
+    x: Access,
+    weight: Access,
+    body: Body,
+    workspace_word: int,
+    scratch_word: int,
+    threads: int = 2,
 ) -> Kernel:
     """The faster kernel for y of x and w: ConvForward or WinogradConv."""
-    direct = ConvForward(shape, x, weight, body, workspace_word, scratch_word)
-    m = best_tile(shape, x.kind, direct.taps)
-    return WinogradConv(direct, m, BLOCK) if m else direct
+    return faster(ConvForward(shape, x, weight, body, workspace_word, scratch_word), shape, threads)
 
 
 def choose_input_grad(
-    shape: ConvShape, y: Access, weight: Access, body: Body, workspace_word: int, scratch_word: int
+    shape: ConvShape,
+    y: Access,
+    weight: Access,
+    body: Body,
+    workspace_word: int,
+    scratch_word: int,
+    threads: int = 2,
 ) -> Kernel:
     """The faster kernel for x of y and w: ConvInputGrad or WinogradConv."""
-    direct = ConvInputGrad(shape, y, weight, body, workspace_word, scratch_word)
-    m = best_tile(shape, y.kind, direct.taps)
-    return WinogradConv(direct, m, BLOCK) if m else direct
+    return faster(ConvInputGrad(shape, y, weight, body, workspace_word, scratch_word), shape, threads)
 
 
 def choose_weight_grad(
@@ -431,5 +451,5 @@ def choose_weight_grad(
 ) -> Kernel:
     """The faster kernel for w of x and y: ConvWeightGrad or WinogradWeightGrad."""
     direct = ConvWeightGrad(shape, x, y, body, workspace_word, scratch_word)
-    m = best_tile(shape, x.kind, shape.forward_taps)
+    m = best_tile(shape, x.kind, shape.forward_taps, 1)
     return WinogradWeightGrad(direct, m, WEIGHT_BLOCK) if m else direct

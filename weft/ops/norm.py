@@ -40,6 +40,20 @@ class LinalgVectorNorm(Reduction):
             return np.sqrt(np.add.reduce(np.square(size), **over))
         return np.power(np.add.reduce(np.power(size, size.dtype.type(order)), **over), size.dtype.type(1 / order))
 
+    def parts(self, x, *, order, dim, keepdim):
+        over = dict(dim=dim, keepdim=keepdim)
+        if order == math.inf:
+            return x.abs().amax(**over)
+        if order == -math.inf:
+            return x.abs().amin(**over)
+        if order == 0:
+            return (x != 0).sum(dtype=x.dtype, **over)
+        if order == 1:
+            return x.abs().sum(**over)
+        if order == 2:
+            return x.square().sum(**over).sqrt()
+        return x.abs().pow(order).sum(**over).pow(1 / order)
+
     def vjp(self, g, y, x, *, order, dim, keepdim):
         g, y = restored(g, dim, keepdim), restored(y, dim, keepdim)
         if order == 0:
