@@ -194,7 +194,7 @@ def schedule_outside():
 def one_layer(layer: Callable[[], nn.Module], *sizes: int) -> Callable:
     def build():
         part = layer()
-        optimizer = weft.optim.SGD(list(part.parameters()) or [weft.zeros(1, requires_grad=True)], lr=0.1)
+        optimizer = weft.optim.SGD(list(part.parameters()) or [weft.zeros(1, requires_grad=True)], lr=1e-3)
 
         def step(x):
             optimizer.zero_grad()
@@ -454,6 +454,36 @@ def writes_with_history():
         return y.detach()
 
     return step, [(weft.randn(5),) for _ in range(2)], lambda: [w.grad]
+
+
+@case
+def updates_by_hand():
+    w, b, buffer = weft.randn(4, 3, requires_grad=True), weft.zeros(3, requires_grad=True), weft.zeros(3)
+
+    def step(x):
+        loss = (x @ w + b).square().sum()
+        loss.backward()
+        with weft.no_grad():
+            w.sub_(0.01 * w.grad)
+            w.grad.zero_()
+        b.data -= 0.01 * b.grad
+        b.data = b.data * 0.9
+        b.grad = None
+        weft.add(buffer, b.detach(), out=buffer)
+        return loss.detach()
+
+    return step, [(weft.randn(2, 4),) for _ in range(3)], lambda: [w, b, w.grad, b.grad, buffer]
+
+
+@case
+def reshaped_in_place():
+    def step(x):
+        y = x * 2
+        y.t_().unsqueeze_(0)
+        y[0, 1] = 5
+        return y, y.squeeze_(0).sum(0)
+
+    return step, [(weft.randn(3, 4),) for _ in range(2)], list
 
 
 @case

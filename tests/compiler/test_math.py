@@ -14,6 +14,8 @@ from weft.compiler.llvm import Function
 
 from .builder import Case, run, ulps
 
+PI = np.longdouble("3.14159265358979323846264338327950288")
+EULER = np.longdouble("0.57721566490153286060651209008240243")
 KINDS = {"f32": np.float32, "f64": np.float64}
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, math.inf, -math.inf, math.nan)
 WIDE = np.finfo(np.longdouble).nmant > 52
@@ -30,13 +32,72 @@ def sigmoid(x):
     return np.where(x < 0, e, 1) / (1 + e)
 
 
-def lgamma(v):
-    return math.inf if v == -math.inf or (v <= 0 and v == math.floor(v)) else math.lgamma(v)
+def lgamma(x):
+    """Stirling's series from |x| + 30 on and the recurrence down; Taylor's at 1; log Γ(−x) from the reflection."""
+    wide, size = x.dtype.type, np.abs(x)
+    y, product = size, wide(0)
+    for _ in range(30):
+        product, y = product + np.log(y), y + 1
+    w = 1 / (y * y)
+    series = (1 / wide(12) - w * (1 / wide(360) - w * (1 / wide(1260) - w * (1 / 1680 - w / 1188)))) / y
+    right = (y - wide(0.5)) * np.log(y) - y + np.log(2 * wide(PI)) / 2 + series - product
+    for zero in (1, 2):
+        t = np.clip(x - zero, -0.25, 0.25)
+        taylor = -wide(EULER) * t + sum(wide(sp.zeta(k)) / k * (-t) ** k for k in range(2, 40))
+        right = np.where(np.abs(x - zero) < 0.25, taylor + (np.log1p(t) if zero == 2 else 0), right)
+    turn = (size - np.round(size)) * wide(PI)
+    left = np.log(wide(PI) / np.abs(np.sin(turn))) - np.log(size) - right
+    whole = np.isinf(x) | ((x <= 0) & (x == np.floor(x)))
+    return np.where(whole, np.inf, np.where(x > 0, right, left))
 
 
-def scipy(function):
-    """A function of SciPy, which knows no wider type."""
-    return lambda x: function(x.astype(np.float64))
+def erfcx(x):
+    """exp(x²) erfc x: a series of positive terms for erf, or from x = 2 on the continued fraction, by wide numbers."""
+    x = np.asarray(x)
+    small, large = np.minimum(np.abs(x), 2), np.maximum(np.abs(x), 2)
+    term = total = small * (2 / np.sqrt(x.dtype.type(PI)))
+    for n in range(1, 60):
+        term = term * (2 * small * small / (2 * n + 1))
+        total = total + term
+    fraction = large
+    for n in range(150, 0, -1):
+        fraction = large + n / 2 / fraction
+    y = np.where(np.abs(x) < 2, np.exp(small * small) - total, 1 / np.sqrt(x.dtype.type(PI)) / fraction)
+    return np.where(x < 0, 2 * gauss(np.maximum(x, -100), 1) - y, y)
+
+
+def gauss(x, sign):
+    """exp(±x²), the square taken exactly."""
+    rough = x.astype(np.float32).astype(x.dtype)
+    return np.exp(sign * rough * rough) * np.exp(sign * (x - rough) * (x + rough))
+
+
+def erfc(x):
+    tail = np.where(np.abs(x) > 40, 0, gauss(np.clip(x, -40, 40), -1) * erfcx(np.abs(x)))
+    return np.where(x < 0, 2 - tail, tail)
+
+
+def ndtr(x):
+    return erfc(-x * np.sqrt(x.dtype.type(0.5))) / 2
+
+
+def log_ndtr(x):
+    z = x * np.sqrt(x.dtype.type(0.5))
+    return np.where(x < -1, np.log(erfcx(-np.minimum(z, 0)) / 2) - z * z, np.log1p(-erfc(z) / 2))
+
+
+def digamma(x):
+    """The asymptotic series from |x| + 30 on, and the recurrence down; ψ(−x) = ψ(x) + 1/x + π / tan πx."""
+    y, total = np.abs(x), 0
+    for _ in range(30):
+        total, y = total + 1 / y, y + 1
+    w = 1 / (y * y)
+    series = w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132 - w * 691 / 32760)))))
+    right = np.log(y) - 1 / (2 * y) - series - total
+    turn = (np.abs(x) - np.round(np.abs(x))) * x.dtype.type(PI)
+    left = right + 1 / np.abs(x) + x.dtype.type(PI) / np.tan(turn)
+    left = np.where((turn == 0) & (x < 0), np.nan, left)
+    return np.where(x == 0, -np.copysign(np.inf, x), np.where(x > 0, right, left))
 
 
 # name: (the truth in wider arithmetic, the ranges to draw from, the error allowed in f64 where it is not 2 ulp)
@@ -62,12 +123,12 @@ TRUTH = {
     "rsqrt": (lambda x: 1 / np.sqrt(x), [(0, 9)], 2),
     "reciprocal": (np.reciprocal, [(-9, 9)], 0.5),
     "erf": (each(math.erf), [(-6, 6), (-1, 1)], 3),
-    "erfc": (each(math.erfc), [(-6, 6), (0, 27)], 3),
-    "ndtr": (scipy(sp.ndtr), [(-8, 8)], 6),
-    "erfcx": (scipy(sp.erfcx), [(-6, 6), (0, 40)], 6),
-    "log_ndtr": (scipy(sp.log_ndtr), [(-40, 6)], 8),
-    "lgamma": (each(lgamma), [(0, 40), (0, 3)], 6),
-    "digamma": (scipy(sp.psi), [(0, 40), (0.01, 3)], 8),
+    "erfc": (erfc, [(-6, 6), (0, 27)], 2),
+    "ndtr": (ndtr, [(-38, 8), (-3, 3)], 3.5),
+    "erfcx": (erfcx, [(-26, 6), (-3, 40)], 3),
+    "log_ndtr": (log_ndtr, [(-40, 6)], 4),
+    "lgamma": (lgamma, [(0, 40), (0, 3), (0.99, 1.01)], 5),
+    "digamma": (digamma, [(0, 40), (0.01, 3)], 5),
     "floor": (np.floor, [(-9, 9)], 0),
     "ceil": (np.ceil, [(-9, 9)], 0),
     "trunc": (np.trunc, [(-9, 9)], 0),
@@ -189,9 +250,9 @@ def test_arm_code_is_generated(name):
     for kind in KINDS:
         f = Function("kernel", target)
         x = f.load(f.arg(0), 0, kind, target.lanes(KINDS[kind]))
-        for function in [*TRUTH, *WAVES]:
-            f.store(getattr(f, function)(x), f.arg(1), 0)
-        assert len(jit.emit_object(f.text(), target)) > 1000
+        for number, function in enumerate([*TRUTH, *WAVES]):
+            f.store(getattr(f, function)(x), f.arg(1), 8 * number)
+        assert len(jit.emit_object(f.text(), target)) > 10_000
 
 
 def pair_points(kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -223,7 +284,7 @@ def test_functions_of_two_numbers(name, kind):
     worst = int(np.argmax(error))
     assert error[worst] <= limit, f"{name}({x[worst]!r}, {y[worst]!r}) = {found[worst]!r}, not {truth[worst]!r}"
     if name in ("pow", "atan2", "copysign"):
-        zero = (found == 0) & (truth.astype(found.dtype) == 0)
+        zero = (found == 0) & (error < 1)
         np.testing.assert_array_equal(np.signbit(found)[zero], np.signbit(truth)[zero])
 
 
@@ -244,7 +305,8 @@ def test_powers_with_a_constant_exponent(exponent):
     for kind, dtype in KINDS.items():
         x = points(kind, [(0, 9), (-9, 9)], every=900_001)
         (found,) = run([Case(lambda f, x: f.pow(x, exponent), [x], dtype)])
-        truth = truth_of(lambda v: np.power(v, v.dtype.type(exponent)), x)
+        roots = {0.5: np.sqrt, -0.5: lambda v: 1 / np.sqrt(v)}
+        truth = truth_of(roots.get(exponent) or (lambda v: np.power(v, v.dtype.type(exponent))), x)
         assert ulps(found, truth).max() <= 2
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ops.primitive import Elementwise
+from ..runtime.threads import get_num_threads
 from .body import Access, Body
 from .geometry import Geometry, contiguous_strides, is_view
 from .graph import Draw, Graph, Node, Slot, Source, Value
@@ -138,18 +139,17 @@ def _images_body(body: Body) -> Body:
 
 def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | None:
     """The convolution of images with kernels, or its adjoint, which spreads images over larger ones."""
-    from .conv import ConvForward
-    from .conv_grad import ConvInputGrad
+    from .winograd import choose_forward, choose_input_grad
 
     shape = windows_of(node, *((node.output, x) if adjoint else (x, node.output)), w, node.params)
     if shape is None:
         return None
     kind = type_of(x.dtype)
-    kernel = ConvInputGrad if adjoint else ConvForward
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
         image, weight = _image(0, kind, strides[0]), _filter(1, kind, strides[1])
-        return kernel(shape, image, weight, _images_body(body), word, word + 1)
+        choose = choose_input_grad if adjoint else choose_forward
+        return choose(shape, image, weight, _images_body(body), word, word + 1, get_num_threads())
 
     anchor = Anchor(node, (x, w), node.output.shape, make)
     anchor.images = (node.output, *(() if shape.few and not adjoint else (x,)))
@@ -159,7 +159,7 @@ def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | 
 
 def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
     """The kernels that a convolution of x must have had, weighted by y: the gradient of the weights."""
-    from .conv_grad import ConvWeightGrad
+    from .winograd import choose_weight_grad
 
     shape = windows_of(node, x, y, node.output, node.params)
     if shape is None:
@@ -167,7 +167,7 @@ def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
     kind = type_of(x.dtype)
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
-        return ConvWeightGrad(shape, _image(0, kind, strides[0]), _image(1, kind, strides[1]), body, word, word + 1)
+        return choose_weight_grad(shape, _image(0, kind, strides[0]), _image(1, kind, strides[1]), body, word, word + 1)
 
     inner = node.output.size // node.output.shape[0]
     anchor = Anchor(node, (x, y), (node.output.shape[0], inner), make)

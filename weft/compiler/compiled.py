@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from types import NoneType
@@ -20,7 +21,7 @@ from . import build_plan
 from .graph import Graph
 from .host import HostPlan
 from .outside import Pull
-from .program import ARGUMENT, COPY, OUTPUT, Program, Result, trace
+from .program import ARGUMENT, COPY, OBJECT, OUTPUT, Program, Result, trace
 
 PLANS = 32  # kept for one function
 
@@ -101,12 +102,20 @@ class Bound:
         self.program, self.plan = program, build(program.graph)
         self.pull = None if program.backward is None else Pull(program.backward, build)
         self.alone = program.spec.kind is None
-        self.counters = []
-        for state in program.graph.states:
-            if state.final is not None:
-                if state.tensor._counter is None:
-                    state.tensor._counter = [0]
-                self.counters.append(state.tensor._counter)
+        self.lock = threading.Lock()  # a plan has one set of buffers
+        counters = {}  # of tensors that an eager graph may have saved
+        for x in program.changed:
+            if x._needs_grad and x._counter is None:
+                x._counter = [0]
+            if x._counter is not None:
+                counters[id(x._counter)] = x._counter
+        self.counters = list(counters.values())
+        self.cleared, self.stores = [], []  # what is set to None is told apart: gradients, mostly
+        for table, key, result in program.stores:
+            if table.__class__ is dict and result[0] is OBJECT and result[1] is None:
+                self.cleared.append((table, key))
+            else:
+                self.stores.append((table, key, result))
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         """Whether the plan fits the surroundings; tensors that were replaced by like ones are followed."""
@@ -119,9 +128,10 @@ class Bound:
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         program = self.program
-        for stream in program.streams:
-            stream.advance()
-        outputs = self.plan.run([x.array for x in tensors])
+        with self.lock:
+            for stream in program.streams:
+                stream.advance()
+            outputs = self.plan.run([x.array for x in tensors])
         for counter in self.counters:
             counter[0] += 1
         for position, number in program.written:
@@ -132,7 +142,9 @@ class Bound:
         if self.pull is not None:
             recorded = [results[k] for k in program.backward.results]
             self.pull.record(recorded, tensors, [outputs[k] for k in program.saved])
-        for table, key, result in program.stores:
+        for table, key in self.cleared:
+            table[key] = None
+        for table, key, result in self.stores:
             table = tensors[table].__dict__ if table.__class__ is int else table
             table[key] = _content(result, made, tensors)
         return results[0] if self.alone else tree_unflatten(results, program.spec)

@@ -112,6 +112,23 @@ class Fuser:
                 if target is not None and target.kind == "sweep" and target is not group:
                     if self._saves(node, group, users, results) and self._can_sink(node, target, readers):
                         self._move(node, group, target)
+        self._find_order()
+
+    def _find_order(self) -> None:
+        """What each group waits for, found anew: nodes that moved take their reasons along."""
+        groups = [g for g in self.groups if g.nodes]
+        makers = {g: {self._owner(v) for node in g.nodes for v in node.inputs} - {None, g} for g in groups}
+        for group in groups:
+            group.before = 0
+        changed = True
+        while changed:
+            changed = False
+            for group in groups:
+                before = group.before
+                for maker in makers[group]:
+                    before |= maker.before | 1 << maker.number
+                changed |= before != group.before
+                group.before = before
 
     def _saves(self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]) -> bool:
         """Whether no more values of the group have to be stored without the node than with it."""

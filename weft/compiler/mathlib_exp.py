@@ -244,10 +244,8 @@ class Exponentials(Tools):
             return x * x
         if exponent == 3:
             return x * x * x
-        if exponent == 0.5:  # the root of −0.0 and −∞ as a power is 0 and ∞
-            return self.select(x.eq(-math.inf), math.inf, self.sqrt(x + 0.0))
-        if exponent == -0.5:
-            return 1.0 / self._short_power(x, 0.5)
+        if exponent in (0.5, -0.5):  # for −0.0 and −∞ as the root is, like PyTorch
+            return self.sqrt(x) if exponent > 0 else self.rsqrt(x)
         if exponent in (-1, -2):
             return self._short_power(1.0 / x, -exponent)
         return None

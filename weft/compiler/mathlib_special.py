@@ -62,7 +62,7 @@ class Special(Tools):
             return self.cast(self.log_ndtr(self.cast(x, "f64")), "f32")
         z = x * -ROOT_HALF[0]
         left = self.log(0.5 * self._erfcx_tail(self.clamp(z, 0.7, 1e300), tables.ERFCX)[0]) - x * 0.5 * x
-        return self.select(x < -1.0, left, self.log1p(-0.5 * self._erfc(-z, None)))
+        return self.select(x < -1.0, left, self.log1p(-self.ndtr(-x)))
 
     def _erfcx_tail(self, x: Any, coefficients: Any) -> tuple[Any, Any]:
         """exp(x²) erfc x for x ≥ 0.7 in f64, as a sum of two numbers."""

@@ -39,6 +39,7 @@ class Program:
     contents: list[tuple[dict[Any, Any], list[Any]]]  # dictionaries that must hold the same objects
     looked_at: list[tuple[int, Any]]  # (position, gradient): arguments whose gradient was looked at
     captured: list[tuple[Tensor, np.ndarray]]
+    changed: list[Tensor]  # captured tensors whose memory the program writes to
     guards: list[Guard]
     streams: list[Stream] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)  # objects whose identity the signature relies on
@@ -215,6 +216,7 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         contents=[(table, list(table.values())) for table in tracer.journal.contents.values()],
         looked_at=[(k, x.__dict__.get("_grad")) for k, (p, x) in enumerate(proxies) if id(p) in tracer.looked_at],
         captured=tracer.captured,
+        changed=[x for x, array in tracer.captured if tracer.stands[id(array)].memory.version],
         guards=tracer.journal.guards,
     )
 

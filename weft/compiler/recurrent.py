@@ -109,21 +109,19 @@ def time_loop(loop: type[TimeLoop], node: Node, steps: int, falling: bool) -> Wh
     (kind,) = kinds
 
     def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
-        streams: dict[str, Stream] = {}
-        for word, (name, value, (*row, column)) in enumerate(
-            zip(named, named.values(), (*strides, *results), strict=True)
-        ):
-            slots, gates = value.shape[0] // rows if row else 1, value.shape[-1] // units
-            each = (-rows if falling else rows) * row[0] if slots > 1 else 0
+        given = dict(zip(named, enumerate((*strides, *results)), strict=True))
+        word, (row, column) = given.pop("weight")
+        order = (row, 0, column) if loop.first else (column, units * row, row)
+        sizes, streams = Sizes(steps, rows, units, weight[0] if loop.first else weight[1]), {}
+        for name, (number, (*down, across)) in given.items():
+            shape, below = named[name].shape, down[0] if down else 0
+            slots = shape[0] // rows if down else 1
+            each = (-rows if falling else rows) * below if slots > 1 else 0
             start = (1 - slots) * each if falling else 0
-            streams[name] = Stream(word, (each, row[0] if row else 0, column), start, gates)
+            streams[name] = Stream(number, (each, below, across), start, shape[-1] // units)
             if slots > steps:
                 streams[f"next_{name}"] = replace(streams[name], start=start + each)
-        place = streams.pop("weight")
-        _, row, column = place.strides
-        order = (row, 0, column) if loop.first else (column, units * row, row)
-        sizes = Sizes(steps, rows, units, weight[0] if loop.first else weight[1])
-        return loop(kind, sizes, streams, Stream(place.word, order), get_num_threads())
+        return loop(kind, sizes, streams, Stream(word, order), get_num_threads())
 
     return Whole(node, node.inputs, make)
 
@@ -164,7 +162,7 @@ class _Writer:
         self.multiply_add = f.fma if f.target.fma else lambda a, b, c: a * b + c
 
     def _choose(self) -> tuple[int, bool]:
-        """The rows of a tile, and whether threads share the units: what takes the fewest cycles a step."""
+        """The rows of a tile, and whether threads share the units: what takes clearly the fewest cycles a step."""
         loop, n = self.loop, self.loop.sizes
         across, threads = loop.gates * loop.vectors, loop.threads
 
@@ -172,7 +170,8 @@ class _Writer:
             rows, by_units = choice
             tiles = -(-n.rows // rows)
             mine = tiles * -(-self.panels // threads) if by_units else -(-tiles // threads) * self.panels
-            return mine * (n.depth * (rows * across + 1) + rows * loop.cost) + by_units * MEETING
+            each = n.depth * across * (max(rows, 2) + 0.5) + rows * loop.cost  # a panel is read as fast as two rows
+            return 1.1 * mine * each + MEETING if by_units else mine * each
 
         most = max(1, min(MOST_ROWS, (self.f.target.registers - across - 1) // across))
         ways = (False, True) if threads > 1 else (False,)
@@ -225,7 +224,7 @@ class _Writer:
             first = run.i * self.width
             units = f.intrinsic("smin", n.units - first, self.width) if self.rest_units else self.width
             for q in range(loop.gates):
-                source = f.offset(f.arg(loop.weight.word), first * unit + (q * gate + loop.weight.start), loop.kind)
+                source = f.offset(f.arg(loop.weight.word), first * unit + q * gate, loop.kind)
                 to = f.offset(self.panel_at(first), q * self.width, loop.kind)
                 pack(f, source, (k, unit), (n.depth, units), loop.kind, self.lanes, to, self.row_of_panel)
 
@@ -275,10 +274,8 @@ class _Writer:
         before = x.start - loop.first * x.strides[0]
         left = hide(f, f.offset(f.arg(x.word), step * x.strides[0] + row * x.strides[1] + before, loop.kind))
         zero = f.const(loop.kind, 0.0, self.lanes)
-        panel, places = (
-            hide(f, panel),
-            [q * self.width + v * self.lanes for q in range(loop.gates) for v in range(vectors)],
-        )
+        panel = hide(f, panel)
+        places = [q * self.width + v * self.lanes for q in range(loop.gates) for v in range(vectors)]
         with f.loop(0, loop.sizes.depth, carry=[zero] * (rows * len(places)), runs=True) as run:
             start = run.i * self.row_of_panel
             right = [f.load(panel, start + place, loop.kind, self.lanes) for place in places]

@@ -120,7 +120,7 @@ class Tracer:
         """What the function gets in the place of an argument."""
         proxy = new(x.__class__)
         array = x.array
-        proxy.__dict__.update({k: v for k, v in x.__dict__.items() if k in ("_needs_grad", "_grad")})
+        proxy.__dict__.update(x._user_attributes() | {k: x.__dict__[k] for k in _KEPT if k in x.__dict__})
         proxy.array = stand_in(array, self.source(Argument(position), array), None)
         return proxy
 
@@ -355,7 +355,7 @@ class Tracer:
         """The state of a parameter, started for real where there is none."""
         if id(optimizer) not in self.optimizers:
             self.optimizers[id(optimizer)] = optimizer.state
-            self.journal.guards.append(Guard(lambda: id(optimizer.state)))
+            self.journal.guards.append(Guard(lambda kept=optimizer.state: optimizer.state is kept))
         state = optimizer.state.get(parameter)
         if not state:
             with self.paused():
@@ -446,6 +446,9 @@ def changed_option(what: str) -> TraceError:
         f"compile: at {user_line()} an option of an optimizer ({what}) is changed inside the compiled function, which "
         "Python would do only once; call scheduler.step() outside"
     )
+
+
+_KEPT = ("_needs_grad", "_grad")  # what the stand-in of an argument has of it
 
 
 def _is_zero(number: float) -> bool:

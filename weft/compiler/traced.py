@@ -269,6 +269,29 @@ def _set_groups(self: Optimizer, groups: list[dict[str, Any]]) -> None:
     self.__dict__["param_groups"] = groups
 
 
+def _data(before: Callable) -> Callable:
+    """`.data`: the same memory, whose writes are not counted."""
+
+    def get(self: Tensor) -> Tensor:
+        if mode.tracer is None:
+            return before(self)
+        out = new(Tensor)
+        out.array = mode.tracer.stand(self)
+        return out
+
+    return get
+
+
+def _set_data(before: Callable) -> Callable:
+    def put(self: Tensor, value: Tensor) -> None:
+        if mode.tracer is None:
+            before(self, value)
+        else:
+            self.array = mode.tracer.stand(value)
+
+    return put
+
+
 class _Overlay:
     """The layer over `Tensor` and `Module`, put on when the first trace starts and taken off after the last."""
 
@@ -308,7 +331,7 @@ class _Overlay:
             "dtype": _geometry(lambda a: dtype.by_numpy[a.dtype], own["dtype"]),
             "itemsize": _geometry(lambda a: a.itemsize, own["itemsize"]),
             "nbytes": _geometry(lambda a: a.nbytes, own["nbytes"]),
-            "data": property(_data, own["data"].fset),
+            "data": property(_data(own["data"].fget), _set_data(own["data"].fset)),
             "_grad": property(_grad, _set_grad),
             "__setattr__": _noted(object.__setattr__, "note_attribute"),
             "_bump": _counted(own["_bump"]),
@@ -342,10 +365,3 @@ class _Overlay:
 
 
 OVERLAY = _Overlay()
-
-
-def _data(self: Tensor) -> Tensor:
-    """`.data` shares the memory without sharing the count of writes."""
-    out = new(Tensor)
-    out.array = self.__dict__["array"] if mode.tracer is None else mode.tracer.stand(self)
-    return out

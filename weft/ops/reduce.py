@@ -74,7 +74,7 @@ def _check_exact_out(outs: Any, results: Any, args: tuple[Any, ...], name: str) 
     for out, result in zip(outs, results, strict=True):
         if out.dtype is not result.dtype:
             raise DtypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
-        if builtins.any(isinstance(x, Tensor) and np.may_share_memory(x.array, out.array) for x in args):
+        if builtins.any(isinstance(x, Tensor) and np.may_share_memory(x._window(), out._window()) for x in args):
             raise ShapeError(f"{name}: unsupported operation: the input and an out= tensor share memory; .clone() one")
 
 

@@ -13,7 +13,7 @@ from .. import dtype as dtypes
 from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor
-from .inplace import in_place
+from .inplace import in_place, write
 
 if TYPE_CHECKING:
     from .primitive import Primitive
@@ -122,7 +122,7 @@ def _check_apart(out: Any, args: Sequence[Any], name: str) -> None:
     for arg in args:
         if isinstance(arg, (tuple, list)):
             _check_apart(out, arg, name)
-        elif isinstance(arg, Tensor) and (arg is out or np.may_share_memory(out.array, arg.array)):
+        elif isinstance(arg, Tensor) and (arg is out or np.may_share_memory(out._window(), arg._window())):
             raise ShapeError(
                 f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
                 "a single memory location; please .clone() the tensor before performing the operation"
@@ -146,6 +146,8 @@ def write_out(out: Any, result: Any, name: str) -> Any:
         )
     if not dtypes.can_cast(result.dtype, out.dtype):
         raise DtypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    if mode.tracer is not None:
+        return write(out, result if result.dtype is out.dtype else result.to(out.dtype), name)
     if out.array.shape != result.array.shape:
         if out._base is None and out.array.size == 0:
             out.array = np.empty(result.array.shape, out.array.dtype)
