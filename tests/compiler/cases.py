@@ -457,6 +457,35 @@ def writes_with_history():
 
 
 @case
+def parts_of_one_memory():
+    line = weft.randn(20)
+    parts = [nn.Parameter(line[:8].view(2, 4)), nn.Parameter(line[8:12]), nn.Parameter(line[12:].view(4, 2).t())]
+    optimizer = weft.optim.SGD(parts, lr=0.1, momentum=0.9)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = ((x @ parts[0] + parts[1]).tanh() @ parts[2].t()).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, [(weft.randn(3, 2),) for _ in range(3)], lambda: [line]
+
+
+@case
+def whole_and_parts():
+    line = weft.zeros(12)
+    rows = line.view(3, 4)
+
+    def step(x):
+        rows[1].add_(x)
+        line.mul_(2)
+        return rows.sum(1), line[5:7] + 0
+
+    return step, [(weft.randn(4),) for _ in range(3)], lambda: [line, rows]
+
+
+@case
 def updates_by_hand():
     w, b, buffer = weft.randn(4, 3, requires_grad=True), weft.zeros(3, requires_grad=True), weft.zeros(3)
 

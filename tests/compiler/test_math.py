@@ -137,7 +137,7 @@ TRUTH = {
     "sign": (np.sign, [(-9, 9)], 0),
 }
 WAVES = {"sin": np.sin, "cos": np.cos, "tan": np.tan}
-NEGATIVE_LINE = ("lgamma", "digamma")  # near their zeros left of 0 only the absolute error is small
+GAMMA = ("lgamma", "digamma")  # near their zeros left of 0 only the absolute error is small
 PAIRS = {
     "pow": (np.power, 2),
     "atan2": (np.arctan2, 2),
@@ -212,9 +212,10 @@ def check(name: str, kind: str, x: np.ndarray, y: np.ndarray, slack: float = 1.0
     limit = (min(allowed, 2) if kind == "f32" else allowed) * slack
     truth = truth_of(function, x)
     error = ulps(y, truth)
-    if name in NEGATIVE_LINE:
+    if name in GAMMA:
         with np.errstate(invalid="ignore"):
-            error = np.where((x < 0) & (np.abs(y - truth) < 1e-12 * np.maximum(np.abs(x), 1)), 0, error)
+            small = np.where(x < 0, 1e-12 * np.maximum(np.abs(x), 1), 1e-18)  # 1e-18: the truth's own error
+            error = np.where(np.abs(y - truth) < small, 0, error)
     worst = int(np.argmax(error))
     assert error[worst] <= limit, f"{name}({x[worst]!r}) = {y[worst]!r}, not {truth[worst]!r}: {error[worst]} ulp"
     zero = (y == 0) & (truth == 0) & (x == 0)
@@ -244,9 +245,8 @@ def test_any_number_of_lanes_gives_the_same_bits(lanes, kind):
         np.testing.assert_array_equal(other[name][1], whole[name][1], err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["aarch64", "apple-m1"])
-def test_arm_code_is_generated(name):
-    target = jit.Target.named(name)
+def test_arm_code_is_generated():
+    target = jit.Target.named("aarch64")
     for kind in KINDS:
         f = Function("kernel", target)
         x = f.load(f.arg(0), 0, kind, target.lanes(KINDS[kind]))

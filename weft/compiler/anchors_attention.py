@@ -71,8 +71,6 @@ def attend_slopes(node: Node, scale: float, causal: bool) -> Whole | None:
         shown = _mask(mask, others[0] if others else None, sizes[0])
         slopes = _accesses(node.outputs, results, len(given))
         word = len(given) + len(slopes)
-        return AttentionBackward(
-            *sizes, q, k, v, o, _of_rows(lse), g, *slopes, scale, causal, shown, word + 1, word
-        )
+        return AttentionBackward(*sizes, q, k, v, o, _of_rows(lse), g, *slopes, scale, causal, shown, word + 1, word)
 
     return Whole(node, node.inputs, make)

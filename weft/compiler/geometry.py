@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ops import primitive
-from .graph import Captured, Value
+from .graph import Argument, Captured, Value
 
 _SPACE = np.zeros(64, np.uint8)
 _BASE = _SPACE.__array_interface__["data"][0]
@@ -55,8 +55,8 @@ def ordered_strides(shape: Sequence[int], itemsize: int, order: Sequence[int]) -
 class Geometry:
     """The windows of all values of a graph.
 
-    Roots are dense, their dimensions in the order that `layouts` gives or as they come; but captured tensors lie as
-    they lie.
+    Roots are dense, their dimensions in the order that `layouts` gives or as they come; but captured tensors and arguments
+    of known strides lie as they lie.
     """
 
     def __init__(self, layouts: dict[Value, tuple[int, ...]] | None = None) -> None:
@@ -80,6 +80,8 @@ class Geometry:
             return View(source.root, source.offset + offset_of(seen), seen.strides)
         if isinstance(value.node.op, Captured):
             return View(value, 0, value.node.op.tensor.array.strides)
+        if isinstance(value.node.op, Argument) and value.node.op.strides is not None:
+            return View(value, 0, value.node.op.strides)
         order = self.layouts.get(value, range(len(value.shape)))
         return View(value, 0, ordered_strides(value.shape, value.dtype.itemsize, order))
 

@@ -74,12 +74,15 @@ class Source:
 
 
 class Argument(Source):
-    """A tensor among the arguments of the call; `position` counts the tensor leaves of (args, kwargs)."""
+    """A tensor among the arguments of the call; `position` counts the tensor leaves of (args, kwargs).
+
+    `strides` are those in bytes that it always has; None: it is made contiguous.
+    """
 
     name = "argument"
 
-    def __init__(self, position: int) -> None:
-        self.position = position
+    def __init__(self, position: int, strides: tuple[int, ...] | None = None) -> None:
+        self.position, self.strides = position, strides
 
 
 class Captured(Source):

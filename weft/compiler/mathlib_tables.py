@@ -101,12 +101,13 @@ ERF_LARGE = (
 EXP2_SHORT = (
     1.0, 0.6931470036506653, 0.2402222454547882, 0.05550650879740715, 0.009672651067376137, 0.0013303516898304224,
 )
-# π/2 in parts, each rounded down: whole numbers of the type (used where products are fused), and 33 bits each.
+# π/2 in parts, each rounded down: as many bits as the type has
+# (used where products are fused), and 33 bits twice.
 HALF_PI = {
     "f32": (1.570796251296997, 7.549789415861596e-08, 5.390302529957765e-15),
     "f64": (1.5707963267948966, 6.123233995736765e-17, 1.0828566739012436e-32),
 }
-HALF_PI_SHORT = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21)
+HALF_PI_SHORT = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 # (sin r / r − 1) / r² in powers of r², |r| ≤ π/4: 2⁻²⁸, 2⁻⁵⁸.
 SIN = {
     "f32": (-0.16666655242443085, 0.008332188241183758, -0.000195180022274144),

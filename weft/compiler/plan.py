@@ -240,7 +240,7 @@ def _at_offset(array: np.ndarray, offset: int, dtype: np.dtype) -> np.ndarray:
     interface["data"] = (interface["data"][0] + offset, False)
     interface["shape"], interface["strides"] = (), None
     interface["typestr"], interface["descr"] = dtype.str, [("", dtype.str)]
-    return np.asarray(_Interface(interface, array))
+    return np.asarray(_Interface(interface, array)).view(dtype)  # types that the interface does not name
 
 
 class _Interface:

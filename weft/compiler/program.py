@@ -16,7 +16,7 @@ from .effects import MISSING, Guard
 from .graph import Graph, Value
 from .outside import Backward, split_backward
 from .streams import Stream
-from .trace import Tracer
+from .trace import Overlap, Tracer
 from .traced import Stand
 
 OUTPUT, COPY, ARGUMENT, OBJECT = "output", "copy", "argument", "object"
@@ -118,21 +118,25 @@ _VALUES = (bool, int, float, complex, str, tuple, frozenset)
 
 def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None) -> Program:
     """Run `function` on symbolic tensors; everything outside is afterwards as it was before."""
-    tracer = Tracer()
+    shared: list[np.ndarray] = []
+    while True:
+        try:
+            return _traced(Tracer({id(owner) for owner in shared}), function, leaves, spec)
+        except Overlap as overlap:
+            shared.append(overlap.owner)
+
+
+def _traced(tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: TreeSpec | None) -> Program:
     try:
         with tracer.running():
-            proxies: list[tuple[Tensor, Tensor]] = []
-            given = []
-            for x in leaves:
-                if isinstance(x, Tensor):
-                    with tracer.paused():
-                        proxy = tracer.argument(x, len(proxies))
-                    proxies.append((proxy, x))
-                    given.append(proxy)
-                else:
-                    given.append(x)
+            with tracer.paused():
+                tensors = [x for x in leaves if isinstance(x, Tensor)]
+                proxies = [tracer.argument(x, position) for position, x in enumerate(tensors)]
+            given = iter(proxies)
+            given = [next(given) if isinstance(x, Tensor) else x for x in leaves]
             args, kwargs = (given, {}) if spec is None else tree_unflatten(given, spec)
-            program = _finished(tracer, function(*args, **kwargs), proxies)
+            result = function(*args, **kwargs)
+            program = _finished(tracer, result, list(zip(proxies, tensors, strict=True)))
     except BaseException:
         tracer.journal.fail()
         tracer.streams.restore()

@@ -37,14 +37,41 @@ class Rehearsal(Generator):
         return parameters[-1].copy()
 
 
+class Place:
+    """Where a draw finds its numbers: key and block, four words that are filled in at each call.
+
+    A draw in a loop has such words for every iteration, `steps` blocks after the first: (*steps.shape, 4).
+    """
+
+    def __init__(self, stream: Stream, key: tuple[int, int], offset: int, steps: np.ndarray | None = None) -> None:
+        self.stream, self.key, self.offset = stream, key, offset
+        self.steps = np.zeros((), np.uint64) if steps is None else steps
+        self.words = np.zeros((*self.steps.shape, 4), np.uint64)
+
+    def fill(self, key: tuple[int, int], block: int) -> None:
+        if not self.steps.ndim:
+            self.words[:2], self.words[2], self.words[3] = key, block & WORD, block >> 64
+            return
+        first = np.uint64(block & WORD)
+        self.words[..., :2] = key
+        np.add(self.steps, first, out=self.words[..., 2])  # wraps around
+        self.words[..., 3] = block >> 64
+        self.words[..., 3] += self.words[..., 2] < first
+
+    def repeated(self, count: int, words: int, reverse: bool) -> Place:
+        """The places of all iterations of a loop that takes so many words in each."""
+        more = np.arange(count, dtype=np.uint64)[:: -1 if reverse else 1] * np.uint64(words // BLOCK)
+        return Place(self.stream, self.key, self.offset, more.reshape(-1, *(1,) * self.steps.ndim) + self.steps)
+
+
 class Stream:
-    """One generator: where it was when the trace began, and the rows that tell each draw its place."""
+    """One generator: where it was when the trace began, and the places of its draws."""
 
     def __init__(self, generator: Generator, made_here: bool) -> None:
         self.generator, self.made_here = generator, made_here
         self.key, self.offset = generator.key, generator.offset
         self.final: tuple[tuple[int, int], int] = (self.key, self.offset)
-        self.rows: list[tuple[np.ndarray, tuple[int, int], int]] = []
+        self.places: list[Place] = []
 
     def moves_on(self, key: tuple[int, int]) -> bool:
         """Whether a place with this key is counted from the generator's own place at the call."""
@@ -54,12 +81,10 @@ class Stream:
         """At a call: tell every draw its place, and move the generator."""
         generator = self.generator
         start_key, start = generator.key, generator.offset
-        for row, key, offset in self.rows:
-            moved = self.moves_on(key)
-            place = start + offset - self.offset if moved else offset
-            row[:2] = start_key if moved else key
-            block = place // BLOCK
-            row[2], row[3] = block & WORD, block >> 64
+        for place in self.places:
+            moved = self.moves_on(place.key)
+            offset = start + place.offset - self.offset if moved else place.offset
+            place.fill(start_key if moved else place.key, offset // BLOCK)
         if not self.made_here:
             key, offset = self.final
             if self.moves_on(key):
@@ -92,8 +117,8 @@ class Streams:
         parameters: Sequence[Any],
         options: dict[str, Any],
         stand: Callable[[Tensor], np.ndarray],
-    ) -> tuple[Draw, np.ndarray, tuple[tuple[int, ...], np.dtype]]:
-        """The operation of a draw, the row that will hold its place, and the size and type of the result."""
+    ) -> tuple[Draw, Place, tuple[tuple[int, ...], np.dtype]]:
+        """The operation of a draw, its place, and the size and type of the result."""
         rehearsal = Rehearsal()
         harmless = lambda x: np.full(stand(x).shape, 0.5, stand(x).dtype) if isinstance(x, Tensor) else x
         try:
@@ -103,14 +128,13 @@ class Streams:
         except WeftError as error:
             raise type(error)(f"{name}: {error}") from None
         stream = self.note(source)
-        key, offset = source.reserve(rehearsal.words)
-        row = np.zeros(4, np.uint64)
-        stream.rows.append((row, key, offset))
+        place = Place(stream, *source.reserve(rehearsal.words))
+        stream.places.append(place)
         count = iter(range(1, 1 + len(parameters) + len(options)))
         slot = lambda x: Slot(next(count)) if isinstance(x, Tensor) else x
         arguments = [slot(p) for p in parameters]
         op = Draw(sampler, source, arguments, {k: slot(v) for k, v in options.items()})
-        return op, row, (np.shape(result), np.asarray(result).dtype)
+        return op, place, (np.shape(result), np.asarray(result).dtype)
 
     def restore(self) -> list[Stream]:
         """Every generator back where it was; those that the plan has to move at each call."""

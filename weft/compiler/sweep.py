@@ -605,7 +605,8 @@ class Writer:
             wide = self.sum_lanes(number)
             lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
             threads = f.index(1) if self.sweep.serial else f.nt
-            lanes = self.lanes if wide == 1 and count % self.lanes == 0 and self.sweep.serial else 1
+            even = bool(dims) and self.space[dims[-1]] % self.lanes == 0
+            lanes = self.lanes if wide == 1 and even and self.sweep.serial else 1
             with f.loop(lo, hi, lanes) as loop:
                 start = f.const(item.kind, item.value.identity(item.kind), wide if wide > 1 else lanes)
                 with f.loop(0, threads, carry=[start]) as inner:

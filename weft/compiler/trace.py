@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,19 @@ from ..ops.inplace import write
 from ..ops.primitive import Elementwise, Primitive, View, broadcast_error, scalar_array
 from ..storage import owner_of
 from ..tensor import Tensor, new, wrap
+from . import control
 from .effects import Guard, Journal
 from .graph import Argument, Captured, Fetched, Graph, State, Value
 from .infer import result_dtype, results_of, strides_like
-from .streams import Streams
+from .streams import Place, Streams
 from .traced import OVERLAY, Memory, Stand, no_values, plain, stand_in, user_line
+
+
+class Overlap(BaseException):
+    """Two tensors from outside overlap: the trace starts anew with the array `owner` as one state under both."""
+
+    def __init__(self, owner: np.ndarray) -> None:
+        self.owner = owner
 
 
 class Tracer:
@@ -36,17 +44,20 @@ class Tracer:
 
     level = 0  # operations on tensors that a vmap maps over go to it first
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Collection[int] = ()) -> None:
         self.graph, self.journal, self.streams = Graph(), Journal(), Streams()
+        self.shared = shared  # arrays (their identities) of which several overlapping windows are met
+        self.windows: dict[int, list[tuple[int, int]]] = {}  # addresses of captured memory, by owner
         self.open = 0  # > 0: the engine looks at geometry, `.array` gives the stand-in
         self.stands: dict[int, Stand] = {}  # of plain arrays, by identity
         self.sources: list[tuple[Memory, State]] = []
-        self.owners: dict[int, Memory] = {}  # captured memory, by the identity of the array that owns it
+        self.owners: dict[int, Memory] = {}  # captured memory under several windows, by its owner
         self.captured: list[tuple[Tensor, np.ndarray]] = []
         self.scalars: dict[tuple[Any, ...], Value] = {}
         self.groups: dict[int, Options] = {}  # parameter groups, by identity
         self.optimizers: dict[int, Any] = {}  # their states, by identity
         self.looked_at: set[int] = set()  # arguments whose gradient was asked for
+        self.scopes: list[control.Scope | None] = [None]  # the bodies of control flow being traced, innermost last
 
     # ----------------------------------------------------------------------------- being in force
     @contextlib.contextmanager
@@ -90,20 +101,34 @@ class Tracer:
     def capture(self, x: Tensor, array: np.ndarray) -> Stand:
         """A tensor of the surrounding program is met for the first time."""
         owner = owner_of(array)
-        memory = self.owners.get(id(owner))
+        alone = id(owner) not in self.shared and (array.flags.c_contiguous or array.dtype != owner.dtype)
+        memory = None if alone else self.owners.get(id(owner))
         if memory is None:
             root, holder = array, x
-            if array.dtype == owner.dtype and (array.size < owner.size or not array.flags.c_contiguous):
+            if not alone:
                 root = owner if owner.flags.c_contiguous else owner.ravel("K")  # one line under all windows
                 with self.paused():
                     holder = wrap(root)
-            memory = self.owners[id(owner)] = self.source(Captured(holder), root)
-            state = State(holder, memory.value)
-            self.graph.states.append(state)
-            self.sources.append((memory, state))
+            memory = self._captured_memory(owner, root, holder)
+            if not alone:
+                self.owners[id(owner)] = memory
         self.captured.append((x, array))
         stand = self.stands[id(array)] = stand_in(array, memory, None)
         return stand
+
+    def _captured_memory(self, owner: np.ndarray, root: np.ndarray, holder: Tensor) -> Memory:
+        """A state of its own for `root`, unless it overlaps another one."""
+        low, high = np.lib.array_utils.byte_bounds(root)
+        taken = self.windows.setdefault(id(owner), [])
+        if any(low < end and start < high for start, end in taken):
+            raise Overlap(owner)
+        taken.append((low, high))
+        memory = self.owners[id(owner)] = self.source(Captured(holder), root)
+        memory.scope = None
+        state = State(holder, memory.value)
+        self.graph.states.append(state)
+        self.sources.append((memory, state))
+        return memory
 
     def from_outside(self, x: Tensor) -> None:
         """A tensor made during the trace over memory that was there before is captured, not constant."""
@@ -155,10 +180,14 @@ class Tracer:
         memory = stand.memory
         if memory is None or memory.tracer is not self:
             raise no_values("it was made by another trace, or by code that works on arrays directly")
+        if memory.scope not in self.scopes:
+            raise memory.scope.escaped()
         if memory.value is None:
             memory.value = self.constant(memory.root)
         if stand.version != memory.version:
             stand.value, stand.version = self._window(memory, stand), memory.version
+            if self.scopes[-1] is not None:
+                self.scopes[-1].looked_up.append(stand)
         return stand.value
 
     def _window(self, memory: Memory, stand: Stand) -> Value:
@@ -177,6 +206,8 @@ class Tracer:
         value = self._fitted(self.read(source), target.shape, target.dtype)
         memory = target.memory
         self.read(target)
+        if self.scopes[-1] is not None:
+            self.scopes[-1].check_write(memory)
         if _same_window(memory.root, target):
             memory.value = value
         else:
@@ -317,9 +348,24 @@ class Tracer:
     def draw(self, name: str, sampler: str, source: Any, parameters: Sequence[Any], options: dict[str, Any]) -> Tensor:
         """Random numbers: a node that takes the same words of the stream at every call as eager code would."""
         tensors = [p for p in (*parameters, *options.values()) if isinstance(p, Tensor)]
-        op, row, kind = self.streams.draw(name, sampler, source, parameters, options, self.stand)
-        place = self.graph.source(Fetched(lambda: row, f"{name}: place in the stream"), row.shape, row.dtype)
-        return self.fresh(self.add(op, [place, *map(self.value, tensors)], {}, kind)[0])
+        op, place, kind = self.streams.draw(name, sampler, source, parameters, options, self.stand)
+        return self.fresh(self.add(op, [self.placed(place, name), *map(self.value, tensors)], {}, kind)[0])
+
+    def placed(self, place: Place, name: str = "") -> Value:
+        """The words of a place in a random stream."""
+        op = Fetched(lambda: place.words, f"{name}: place in the stream")
+        op.place = place
+        return self.graph.source(op, place.words.shape, place.words.dtype)
+
+    # --------------------------------------------------------------------------------- control flow
+    def scan(self, *given: Any) -> tuple[list[Tensor], list[Tensor]]:
+        return control.scan(self, *given)
+
+    def cond(self, *given: Any) -> list[Tensor]:
+        return control.cond(self, *given)
+
+    def while_loop(self, *given: Any) -> list[Tensor]:
+        return control.while_loop(self, *given)
 
     # -------------------------------------------------------------- numbers that Python gives at each call
     def number(self, fetch: Callable[[], float], label: str) -> Any:

@@ -57,6 +57,7 @@ class Memory:
     def __init__(self, tracer: Any, root: np.ndarray, value: Value | None, constant: bool = False) -> None:
         self.tracer, self.root, self.value, self.version = tracer, root, value, 0
         self.constant = constant  # whether `root` itself holds the values, until it is written to
+        self.scope = tracer.scopes[-1]  # the body of control flow in which it was made
 
 
 class Stand(np.ndarray):

@@ -14,9 +14,8 @@ class FormError(WeftError, AssertionError):
     """A pass left something that the next one cannot take: an error of Weft, please report it."""
 
 
-def _demand(condition: bool, name: str, message: str) -> None:
-    if not condition:
-        raise FormError(f"compiler pass '{name}': {message}; please report this with the function that was compiled")
+def _wrong(name: str, message: str) -> FormError:
+    return FormError(f"compiler pass '{name}': {message}; please report this with the function that was compiled")
 
 
 def check_graph(graph: Graph, name: str) -> None:
@@ -24,38 +23,43 @@ def check_graph(graph: Graph, name: str) -> None:
     made = set()
     for node in graph.nodes:
         for v in node.inputs:
-            _demand(v in made, name, f"{node!r} reads {v!r} before it is made")
-        _demand(bool(node.outputs), name, f"{node.op.name} has no outputs")
+            if v not in made:
+                raise _wrong(name, f"{node!r} reads {v!r} before it is made")
+        if not node.outputs:
+            raise _wrong(name, f"{node.op.name} has no outputs")
         for index, v in enumerate(node.outputs):
-            _demand(v.node is node and v.index == index, name, f"{v!r} does not know its node")
+            if not (v.node is node and v.index == index):
+                raise _wrong(name, f"{v!r} does not know its node")
             made.add(v)
     for v in graph.results:
-        _demand(v in made, name, f"the result {v!r} is not made")
+        if v not in made:
+            raise _wrong(name, f"the result {v!r} is not made")
     for state in graph.states:
         if state.final is not None:
-            _demand(
-                state.final.shape == state.value.shape and state.final.dtype == state.value.dtype,
-                name,
-                f"{state.final!r} does not fit the state {state.value!r}",
-            )
+            if not (state.final.shape == state.value.shape and state.final.dtype == state.value.dtype):
+                raise _wrong(name, f"{state.final!r} does not fit the state {state.value!r}")
 
 
 def check_groups(fuser: Any, groups: Sequence[Any]) -> None:
     """Every node is in one group, spaces fit the values, and groups do not wait for themselves."""
     seen: set[Node] = set()
     for group in groups:
-        _demand(not group.before >> group.number & 1, "fuse", f"group {group.number} waits for itself")
+        if group.before >> group.number & 1:
+            raise _wrong("fuse", f"group {group.number} waits for itself")
         for node in group.nodes:
-            _demand(node not in seen, "fuse", f"{node!r} is in two groups")
+            if node in seen:
+                raise _wrong("fuse", f"{node!r} is in two groups")
             seen.add(node)
         for value, mask in group.masks.items():
             count = 1
             for size, varies in zip(group.space, mask, strict=True):
                 count *= size if varies else 1
-            _demand(count == value.size, "fuse", f"{value!r} does not fill its part of the space {group.space}")
+            if not (count == value.size):
+                raise _wrong("fuse", f"{value!r} does not fill its part of the space {group.space}")
     for node in fuser.graph.nodes:
         if not isinstance(node.op, (Source, View)):
-            _demand(node in seen or node in fuser.repeated, "fuse", f"{node!r} is in no group")
+            if not (node in seen or node in fuser.repeated):
+                raise _wrong("fuse", f"{node!r} is in no group")
 
 
 def check_slots(slots: Sequence[Any], before: dict[Any, set[Any]]) -> None:
@@ -64,8 +68,10 @@ def check_slots(slots: Sequence[Any], before: dict[Any, set[Any]]) -> None:
     running = {slot.step.group for slot in slots}
     for slot in slots:
         for group in before.get(slot.step.group, set()) & running:
-            _demand(group in phase, "schedule", f"group {slot.step.group.number} runs before group {group.number}")
+            if group not in phase:
+                raise _wrong("schedule", f"group {slot.step.group.number} runs before group {group.number}")
             earlier, alone = phase[group]
             together = alone is not None and alone == slot.only
-            _demand(earlier < slot.phase or together, "schedule", "two steps of one phase depend on each other")
+            if not (earlier < slot.phase or together):
+                raise _wrong("schedule", "two steps of one phase depend on each other")
         phase[slot.step.group] = (slot.phase, slot.only)

@@ -7,13 +7,14 @@ differentiated, or that of the mask is wanted, tensor operations compute it inst
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from ..autograd.modes import mode
+from ..dtype import bool_
 from ..runtime.threads import in_parallel
 from ..tensor import Tensor
 from .fused import Fused
@@ -84,6 +85,7 @@ class AttentionSlope(Opaque):
 
     def reference(self, g, q, k, v, *rest, scale, causal):
         *mask, o, lse = rest
+        shapes = [x.shape for x in (q, k, v)]
         pairs = _Pairs(q, k, mask[0] if mask else None, scale, causal)
         g, v, o, lse = (_matrices(x) for x in (g, v, o, lse))
         dots = np.vecdot(g, o)[..., None]
@@ -105,7 +107,7 @@ class AttentionSlope(Opaque):
                 dk[heads] += change.swapaxes(1, 2) @ pairs.q[part]
 
         in_parallel(work, pairs.blocks())
-        return tuple(x.reshape(like.shape) for x, like in zip(found, (q, k, v_like(v, k)), strict=True))
+        return tuple(x.reshape(shape) for x, shape in zip(found, shapes, strict=True))
 
     def native(self, node):
         """One kernel over all keys; see compiler/anchors_attention.py."""
@@ -155,13 +157,18 @@ class Attention(Fused):
         return attend(node, **node.params)
 
     def make_node(self, out: Any, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Any:
-        return Opaque.make_node(self, out, inputs, params, needs)  # the slope reads the result too
+        node = Opaque.make_node(self, out, inputs, params, needs)  # the slope reads the result too
+        result = out[0]
+        if result._counter is None:
+            result._counter = [0]
+        node.output_counter, node.output_version = result._counter, result._counter[0]
+        return node
 
     def vjp(self, g, y, q, k, v, mask=None, *, scale, causal):
         given = (q, k, v) if mask is None else (q, k, v, mask)
         if mode.grad or (mask is not None and mask._needs_grad):
             return self.formula(g[0], *given, scale=scale, causal=causal)
-        return (*self.slope(g[0], *given, *y, scale=scale, causal=causal), *(None for _ in given[3:]))
+        return (*self.slope(g[0], *given, *y, scale=scale, causal=causal), *(None,) * len(given[3:]))
 
     def formula(self, g, q, k, v, mask=None, *, scale, causal):
         weights = attention_weights((q * scale) @ k.mT, mask, causal)
@@ -177,10 +184,10 @@ def attention_weights(scores: Tensor, mask: Tensor | None, causal: bool = False)
     """softmax over the last dimension; rows in which the masks leave nothing become 0."""
     if causal:
         count, keys = scores.shape[-2:]
-        scores = scores.masked_fill(scores.new_ones(count, keys, dtype=BOOL).triu(1), float("-inf"))
+        scores = scores.masked_fill(scores.new_ones(count, keys, dtype=bool_).triu(1), float("-inf"))
     if mask is None:
         return scores.softmax(-1)  # query 0 sees key 0
-    scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype is BOOL else scores + mask
+    scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype is bool_ else scores + mask
     empty = (scores.detach() == float("-inf")).all(-1, keepdim=True)
     return scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)
 

@@ -267,7 +267,8 @@ def save_output(node: Node, out: Any) -> None:
 def rebuilt_output(node: Node) -> Any:
     """The saved output as a tensor, again part of the graph when the gradient itself is recorded."""
     if node.output_counter[0] != node.output_version:
-        raise_modified(node, "output", node.output.shape, node.output_version, node.output_counter[0])
+        first = node.output[0] if node.output.__class__ is tuple else node.output
+        raise_modified(node, "output", first.shape, node.output_version, node.output_counter[0])
     if node.output.__class__ is tuple:
         parts = []
         for index, array in enumerate(node.output):

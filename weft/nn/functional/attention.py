@@ -8,6 +8,8 @@ import weft
 
 from ...dtype import bool_, dtype, float32
 from ...errors import DtypeError, ShapeError
+from ...ops.attention import ATTENTION, attention_weights
+from ...ops.shape import broadcast_shapes
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 from .dropout import dropout
@@ -87,24 +89,21 @@ def scaled_dot_product_attention(
     q, k, v = widened(query, key, value)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    scores = (q * scale) @ k.mT  # (*, L, S)
-    if is_causal:
-        attn_mask = weft.ones(query.shape[-2], key.shape[-2], dtype=weft.bool).tril()
-    return (_dropped(_attention_weights(scores, attn_mask, is_causal), dropout_p) @ v).to(query.dtype)
+    if dropout_p or min(*query.shape, *key.shape, *value.shape) == 0:
+        weights = attention_weights((q * scale) @ k.mT, attn_mask, is_causal)  # (*, L, S)
+        return (_dropped(weights, dropout_p) @ v).to(query.dtype)
+    return _attended(q, k, v, attn_mask, scale, is_causal).to(query.dtype)
 
 
-def _attention_weights(scores: Tensor, mask: Tensor | None, never_empty: bool = False) -> Tensor:
-    """softmax over the last dimension; rows in which the mask leaves nothing become 0."""
+def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, causal: bool = False) -> Tensor:
+    """The attention of all heads as one operation; leading dimensions broadcast."""
+    batch = broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2], () if mask is None else mask.shape[:-2])
+    q, k, v = (x if x.shape[:-2] == batch else x.expand(*batch, *x.shape[-2:]) for x in (q, k, v))
     if mask is None:
-        return scores.softmax(-1)
-    if mask.dtype is bool_:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    else:
-        scores = scores + mask
-    if never_empty:
-        return scores.softmax(-1)
-    empty = (scores.detach() == float("-inf")).all(-1, keepdim=True)
-    return scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)
+        return ATTENTION(q, k, v, scale=scale, causal=causal)[0]
+    if mask.ndim < 2:
+        mask = mask.reshape(1, -1)
+    return ATTENTION(q, k, v, mask if mask.dtype is bool_ else mask.to(q.dtype), scale=scale, causal=causal)[0]
 
 
 def _dropped(weights: Tensor, p: float) -> Tensor:
@@ -215,13 +214,18 @@ def multi_head_attention_forward(
     sources = k.shape[1]
     mask = _merged_mask(attn_mask, key_padding_mask, examples, num_heads, length, sources, q.dtype)
     # with weights asked for, a query that sees no key gets NaN as in PyTorch; without, it gets 0
-    scores = (q * (1 / math.sqrt(head_width))) @ k.mT  # (N·H, L, S)
-    if need_weights:
-        attention = (scores if mask is None else scores + mask).softmax(-1)
+    scale, dropped = 1 / math.sqrt(head_width), dropout_p if training else 0.0
+    if need_weights or dropped:
+        scores = (q * scale) @ k.mT  # (N·H, L, S)
+        if need_weights:
+            attention = (scores if mask is None else scores + mask).softmax(-1)
+        else:
+            attention = attention_weights(scores, mask)
+        attention = _dropped(attention, dropped)
+        attended = attention @ v
     else:
-        attention = _attention_weights(scores, mask)
-    attention = _dropped(attention, dropout_p if training else 0.0)
-    joined = (attention @ v).transpose(0, 1).reshape(length * examples, width).to(kind)  # heads side by side
+        attended = _attended(q, k, v, mask, scale)
+    joined = attended.transpose(0, 1).reshape(length * examples, width).to(kind)  # heads side by side
     y = linear(joined, out_proj_weight, out_proj_bias).reshape(length, examples, -1)
     if not batched:
         y = y.squeeze(1)

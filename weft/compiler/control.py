@@ -1,0 +1,4 @@
+"""Control flow in graphs."""
+
+
+class Scope: ...
