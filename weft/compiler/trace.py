@@ -123,7 +123,7 @@ class Tracer:
         if any(low < end and start < high for start, end in taken):
             raise Overlap(owner)
         taken.append((low, high))
-        memory = self.owners[id(owner)] = self.source(Captured(holder), root)
+        memory = self.source(Captured(holder), root)
         memory.scope = None
         state = State(holder, memory.value)
         self.graph.states.append(state)

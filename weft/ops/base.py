@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..autograd import tape
 from ..autograd.modes import mode, switches
@@ -19,6 +22,17 @@ from .inplace import innermost_interpreter
 new = object.__new__
 next_order = tape.counter.__next__
 PRIMITIVES: dict[str, Primitive] = {}
+
+# Elements from which an array may be worth native code; compiler/eager.py decides.
+LARGE = {"0": sys.maxsize, "always": 0}.get(os.environ.get("WEFT_EAGER_NATIVE", ""), 1 << 12)
+
+
+def run_large(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What `compute` gives, by a native plan where that is faster."""
+    global run_large
+    from ..compiler.eager import run as run_large
+
+    return run_large(primitive, compute, arrays, params)
 
 
 class Primitive:
@@ -59,7 +73,12 @@ class Primitive:
     def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run `reference` on the arrays of plain tensors, wrap and record the result."""
         arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
-        result = mode.run(self.compute, *arrays, **params)
+        for a in arrays:
+            if a.__class__ is ndarray and a.size >= LARGE:
+                result = run_large(self, self.compute, arrays, params)
+                break
+        else:
+            result = mode.run(self.compute, *arrays, **params)
         if result.__class__ is tuple:
             return self.record_many(tuple(wrap(r) for r in result), inputs, params)
         return self.record(wrap(result), inputs, params)

@@ -14,8 +14,9 @@ from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap, wrap_dim
+from . import base
 from .elementwise import ADD, conj
-from .primitive import F32, F64, Contraction, _raise_rank, mode, operation, summed_to, write_out
+from .primitive import F32, F64, NO_PARAMS, Contraction, _raise_rank, mode, operation, summed_to, write_out
 
 
 class Matmul(Contraction):
@@ -58,10 +59,17 @@ def _array_adjoint(a: np.ndarray) -> np.ndarray:
     return a.conj() if a.dtype.kind == "c" else a
 
 
+def _array_product(a: np.ndarray, b: np.ndarray) -> Tensor:
+    small = a.size < base.LARGE
+    return wrap(
+        mode.run(MATMUL.compute, a, b) if small else base.run_large(MATMUL, MATMUL.compute, (a, b), NO_PARAMS)
+    )
+
+
 def _slope_left(g: Tensor, other: Tensor, shape: tuple[int, ...]) -> Tensor:
     """g · otherᴴ, summed to the sizes of the left factor."""
     if not mode.grad and g._interpreter is None and other._interpreter is None:
-        product = wrap(mode.run(MATMUL.compute, g.array, _array_adjoint(other.array)))
+        product = _array_product(g.array, _array_adjoint(other.array))
     else:
         product = MATMUL(g, adjoint(other))
     return summed_to(product, shape)
@@ -73,7 +81,7 @@ def _slope_right(g: Tensor, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         rows = _count(x.shape[:-1])
         x, g = x.reshape(rows, x.shape[-1]), g.reshape(rows, g.shape[-1])
     if not mode.grad and g._interpreter is None and x._interpreter is None:
-        product = wrap(mode.run(MATMUL.compute, _array_adjoint(x.array), g.array))
+        product = _array_product(_array_adjoint(x.array), g.array)
     else:
         product = MATMUL(adjoint(x), g)
     return summed_to(product, shape)
@@ -89,7 +97,8 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
     if a.ndim != 2 or b.ndim != 2 or b.dtype is not kind or (kind is not F32 and kind is not F64):
         return _general_product(input, other, name)
     try:
-        result = mode.run(np.matmul, a, b)
+        small = a.size < base.LARGE
+        result = mode.run(np.matmul, a, b) if small else base.run_large(MATMUL, np.matmul, (a, b), NO_PARAMS)
     except ValueError:
         raise _inner_error(input, other, name) from None
     out = new(Tensor)

@@ -21,6 +21,7 @@ from ..autograd.tape import Node
 from ..dtype import BOOL, COMPLEX, FLOAT, dtype
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, link_view, wrap
+from . import base
 from .base import (
     PRIMITIVES,
     Primitive,
@@ -38,6 +39,7 @@ F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = frozenset({F32, F64})
 BOOLEAN = np.dtype(np.bool_)
 ONE_NEEDS = (True,)
+NO_PARAMS: dict[str, Any] = {}
 NEEDS = {(a, b): (a, b) for a in (False, True) for b in (False, True)}  # one object for each pair
 
 __all__ = [
@@ -180,7 +182,7 @@ class Elementwise(Primitive, abstract=True):
                 return slow(x)
             if kind is not F32 and kind is not F64:
                 return slow(x)
-            y = mode.run(ufunc, a)
+            y = mode.run(ufunc, a) if a.size < base.LARGE else base.run_large(self, ufunc, (a,), NO_PARAMS)
             out = new(Tensor)
             out.array = y if y.__class__ is ndarray else np.asarray(y)
             if x._needs_grad and differentiable and mode.grad:
@@ -201,13 +203,13 @@ class Elementwise(Primitive, abstract=True):
         def fast(x: Any, y: Any) -> Tensor:
             try:
                 if x.__class__ is float or x.__class__ is int:
-                    b = y.array
+                    large = b = y.array
                     kind = b.dtype
                     if kind is not F32 and kind is not F64:
                         return slow(x, y)
                     a, x_needs, y_needs = scalar_array(x, kind), False, y._needs_grad
                 else:
-                    a = x.array
+                    large = a = x.array
                     kind, x_needs = a.dtype, x._needs_grad
                     if kind is not F32 and kind is not F64:
                         return slow(x, y)
@@ -220,7 +222,7 @@ class Elementwise(Primitive, abstract=True):
             except AttributeError:
                 return slow(x, y)
             try:
-                r = mode.run(ufunc, a, b)
+                r = mode.run(ufunc, a, b) if large.size < base.LARGE else base.run_large(self, ufunc, (a, b), NO_PARAMS)
             except ValueError:
                 raise broadcast_error(self.name, a.shape, b.shape) from None
             out = new(Tensor)
@@ -315,7 +317,10 @@ class Elementwise(Primitive, abstract=True):
         if kind in dtypes.LOW_PRECISION and not self.native_low:
             arrays = [a.astype(F32) for a in arrays]
         try:
-            result = mode.run(self.reference, *arrays, **params)
+            if any(a.size >= base.LARGE for a in arrays):
+                result = base.run_large(self, self.reference, arrays, params)
+            else:
+                result = mode.run(self.reference, *arrays, **params)
         except ValueError:
             if len(arrays) == 1:
                 raise

@@ -272,7 +272,7 @@ class Entr(SpecialOnly):
     reference, domain = sp.entr, (0.1, 3.0)
 
     def lower(self, f, x):
-        return f.select(x < 0, -math.inf, -f.xlogy(x, x))
+        return f.select(x < 0, -math.inf, f.xlogy(-x, x))
 
     def vjp(self, g, y, x):
         return (g * (-1 - x.log()),)
