@@ -25,6 +25,7 @@ DIVIDES = {"Remainder", "Fmod", "FloorDivide", "TruncDivide"}
 PARAMS = {"Cast": [{"to": getattr(weft, t)} for t in TYPES], "Clone": [{"order": "K"}]}
 # Sums that may cancel: errors count relative to the largest number that takes part, or to 1.
 CANCELS = {"Logaddexp", "Logaddexp2", "Lgamma", "Digamma", "LogNdtr", "Sinc"}
+ROUGH = {"Erfc", "Ndtr", "Erfcx", "LogNdtr"}  # in float64 SciPy is up to 30 ulp off; test_math has the exact bounds
 POLES = {"Lgamma", "Digamma"}  # SciPy loses digits near theirs, and all at denormal numbers
 BOUNDED = {"Sin": 1e5, "Cos": 1e5, "Tan": 1e5}  # the range in which angles are reduced on every processor
 FLOAT_VALUES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 7.0, 1e-3, 3.5, np.inf, -np.inf, np.nan)
@@ -51,7 +52,7 @@ def values(kind: str, count: int) -> list[np.ndarray]:
         edges = [v for v in (0, 1, 2, 3, 7, -1, -2, -7, info.min, info.max, info.max - 1) if v >= info.min]
         drawn = rng.integers(info.min, info.max, (count, 200), dtype=dtype, endpoint=True)
         drawn = np.concatenate([drawn, rng.integers(max(-9, info.min), 9, (count, 200), dtype=dtype)], axis=1)
-    grid = [m.ravel().astype(dtype) for m in np.meshgrid(*[edges] * count)]
+    grid = [m.ravel() for m in np.meshgrid(*[np.array(edges, dtype)] * count)]
     return [np.concatenate([g, d.astype(dtype)]) for g, d in zip(grid, drawn, strict=True)]
 
 
@@ -124,7 +125,8 @@ def compare(op: Elementwise, arrays: list[np.ndarray], params: dict[str, Any], f
         error = np.where(near, 0, error)
     worst = int(np.argmax(error))
     place = ", ".join(repr(a[worst]) for a in arrays)
-    assert error[worst] <= 4, f"{op.title}({place}) = {found[worst]!r}, eagerly {expected[worst]!r}"
+    limit = 40 if op.title in ROUGH and found.dtype == np.float64 else 4
+    assert error[worst] <= limit, f"{op.title}({place}) = {found[worst]!r}, eagerly {expected[worst]!r}"
 
 
 @pytest.mark.parametrize("kind", TYPES)

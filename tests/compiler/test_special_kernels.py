@@ -13,6 +13,7 @@ from weft.compiler.body import Access, Body
 from weft.compiler.indexing import Coordinate, Gather, Scatter
 from weft.compiler.llvm import OF_NUMPY
 from weft.compiler.philox import RandomFill, stream_state
+from weft.compiler.scans import Scan
 from weft.compiler.spmm import SampledProductKernel, SparseProductKernel, transposed_pattern
 from weft.random import Generator
 
@@ -366,3 +367,45 @@ def test_attention_of_extreme_scores(rng):
     q[0, 3, 0] = np.nan
     o, _ = attend(q, k, v, 1.0)
     assert np.isnan(o[0, 3]).all() and not np.isnan(np.delete(o[0], 3, 0)).any()
+
+
+# ------------------------------------------------------------------------------------------------- scans
+
+
+def scanned(x, axis, combine="add", reverse=False, factors=None, threads=1, target="host"):
+    y = np.full(x.shape, 9, x.dtype)
+    arrays = [x, y] if factors is None else [x, y, factors]
+    loads = (access(0, x),) if factors is None else (access(2, factors), access(0, x))
+    kernel = Scan(x.shape, axis, Body(loads=loads), stored(y, 1, OF_NUMPY[x.dtype]), combine, reverse)
+    run(kernel, arrays, threads, target)
+    return y
+
+
+@pytest.mark.parametrize("target, threads", [*((t, 1) for t in TARGETS), ("host", 3)])
+@pytest.mark.parametrize("dtype", [F32, F64, np.int64])
+def test_scans_are_numpys_bit_by_bit(rng, dtype, target, threads):
+    for shape, axis in (((5, 40, 33), 1), ((7, 65), 1), ((65, 7), 0), ((3, 4, 5), 0), ((1000,), 0), ((2, 1, 20), 1)):
+        x = (rng.standard_normal(shape) * 3).astype(dtype)
+        for combine, ufunc in (("add", np.add), ("prod", np.multiply), ("amax", np.maximum), ("amin", np.minimum)):
+            with np.errstate(over="ignore"):
+                expected = ufunc.accumulate(x, axis=axis)
+                backwards = np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis)
+            assert (scanned(x, axis, combine, threads=threads, target=target) == expected).all()
+            if combine == "add":
+                assert (scanned(x, axis, combine, True, threads=threads, target=target) == backwards).all()
+
+
+def test_other_scans(rng):
+    for shape, axis in (((5, 40, 33), 1), ((9, 30), 1)):
+        x, factors = rng.standard_normal(shape), rng.standard_normal(shape)
+        x[(0,) * len(shape)] = -np.inf
+        np.testing.assert_allclose(scanned(x, axis, "logaddexp"), np.logaddexp.accumulate(x, axis=axis), rtol=1e-14)
+        x[(0,) * len(shape)] = 1
+        for reverse in (False, True):
+            turn = (lambda a: np.flip(a, axis)) if reverse else (lambda a: a)
+            a, b = (np.moveaxis(turn(z), axis, 0) for z in (factors, x))
+            expected = b.copy()
+            for t in range(1, len(b)):
+                expected[t] += a[t] * expected[t - 1]
+            found = turn(scanned(x, axis, "linear", reverse, factors))
+            np.testing.assert_allclose(np.moveaxis(found, axis, 0), expected, rtol=1e-12, atol=1e-12)

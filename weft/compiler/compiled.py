@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from .graph import Graph
 from .host import HostPlan
 from .outside import Pull
 from .program import ARGUMENT, COPY, OBJECT, OUTPUT, Program, Result, trace
+
+if TYPE_CHECKING:
+    from .explain import Explanation, Profile
 
 PLANS = 32  # kept for one function
 
@@ -93,6 +96,21 @@ class Compiled:
         """The graph of a call with these arguments; nothing is run."""
         _, leaves, _, spec = signature(args, kwargs)
         return trace(self.function, leaves, spec).graph
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """How a call with these arguments is compiled: graph, passes, kernels with work and times, memory. Print it.
+
+        Nothing outside changes: what the timed runs write is put back.
+        """
+        from .explain import explain
+
+        _, leaves, tensors, spec = signature(args, kwargs)
+        graph = trace(self.function, leaves, spec).graph
+        return explain(graph, [x.array for x in tensors], self.threads, self.without)
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """The times of all kernels of such a call, against what this machine can do at best. Print it."""
+        return self.explain(*args, **kwargs).profile
 
 
 class Bound:

@@ -143,9 +143,8 @@ def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
             arrays = [_turned(a, order) for a in arrays]
             shape = tuple(shape[d] for d in order)
         kinds = [(shape, kind)]
-    values = [
-        graph.source(Argument(number, a.strides), a.shape, a.dtype) for number, a in enumerate(arrays)
-    ]
+    strides = [None if a.flags.c_contiguous else a.strides for a in arrays]
+    values = [graph.source(Argument(n, strides[n]), a.shape, a.dtype) for n, a in enumerate(arrays)]
     if not isinstance(primitive, Elementwise):
         kinds, many = infer.results_of(primitive, values, params)
     graph.outputs = list(graph.add(primitive, values, params).make(*kinds))

@@ -9,7 +9,6 @@ memory they go to; views look them up there.
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -25,9 +24,10 @@ from ..ops.primitive import Elementwise, Primitive, View, broadcast_error, scala
 from ..storage import owner_of
 from ..tensor import Tensor, new, wrap
 from . import control
-from .effects import Guard, Journal
+from .effects import Journal
 from .graph import Argument, Captured, Fetched, Graph, State, Value
 from .infer import result_dtype, results_of, strides_like
+from .numbers import Numbers, changed_option
 from .streams import Place, Streams
 from .traced import OVERLAY, Memory, Stand, no_values, plain, stand_in, user_line
 
@@ -39,12 +39,13 @@ class Overlap(BaseException):
         self.owner = owner
 
 
-class Tracer:
+class Tracer(Numbers):
     """One trace: the graph so far, the memory of every tensor met, and what must be put back at the end."""
 
     level = 0  # operations on tensors that a vmap maps over go to it first
 
     def __init__(self, shared: Collection[int] = ()) -> None:
+        super().__init__()
         self.graph, self.journal, self.streams = Graph(), Journal(), Streams()
         self.shared = shared  # arrays (their identities) of which several overlapping windows are met
         self.windows: dict[int, list[tuple[int, int]]] = {}  # addresses of captured memory, by owner
@@ -54,8 +55,6 @@ class Tracer:
         self.owners: dict[int, Memory] = {}  # captured memory under several windows, by its owner
         self.captured: list[tuple[Tensor, np.ndarray]] = []
         self.scalars: dict[tuple[Any, ...], Value] = {}
-        self.groups: dict[int, Options] = {}  # parameter groups, by identity
-        self.optimizers: dict[int, Any] = {}  # their states, by identity
         self.looked_at: set[int] = set()  # arguments whose gradient was asked for
         self.scopes: list[control.Scope | None] = [None]  # the bodies of control flow being traced, innermost last
 
@@ -367,83 +366,6 @@ class Tracer:
     def while_loop(self, *given: Any) -> list[Tensor]:
         return control.while_loop(self, *given)
 
-    # -------------------------------------------------------------- numbers that Python gives at each call
-    def number(self, fetch: Callable[[], float], label: str) -> Any:
-        """A number read anew at every call. 0 stays 0, because formulas leave out what is multiplied by it."""
-        if fetch() == 0:
-            return 0.0
-        out = self.fresh(self.graph.source(Fetched(fetch, label), (), np.float64))
-        out.__dict__["_fetch"] = fetch
-        return out
-
-    def options(self, group: dict[str, Any]) -> Options:
-        """A parameter group whose floats are read anew at every call; the rest must stay as it is."""
-        if id(group) in self.groups:
-            return self.groups[id(group)]
-        found, kinds = self.groups.setdefault(id(group), Options(group)), []
-        for key, content in group.items():
-            if isinstance(content, float):
-                dict.__setitem__(found, key, self.number(lambda key=key: group[key], key))
-                kinds.append((key, _is_zero))
-            elif isinstance(content, tuple) and all(isinstance(c, float) for c in content):
-                fetches = [lambda key=key, k=k: group[key][k] for k in range(len(content))]
-                dict.__setitem__(found, key, tuple(self.number(f, f"{key}[{k}]") for k, f in enumerate(fetches)))
-                kinds.append((key, lambda numbers: [_is_zero(n) for n in numbers]))
-            elif key not in ("params", "param_names") and not isinstance(content, Tensor):
-                kinds.append((key, lambda content: content))
-        if kinds:
-            look = lambda: [(type(group[key]), kind(group[key])) for key, kind in kinds]
-            quick = operator.itemgetter(*(key for key, _ in kinds))
-            self.journal.guards.append(Guard(look, lambda: quick(group)))
-        return found
-
-    def optimizer_state(self, optimizer: Any, parameter: Tensor, group: Options) -> dict[str, Any]:
-        """The state of a parameter, started for real where there is none."""
-        if id(optimizer) not in self.optimizers:
-            self.optimizers[id(optimizer)] = optimizer.state
-            self.journal.guards.append(Guard(lambda kept=optimizer.state: optimizer.state is kept))
-        state = optimizer.state.get(parameter)
-        if not state:
-            with self.paused():
-                state = optimizer._start(parameter, group.real)
-            if state:
-                optimizer.state[parameter] = state
-                self.journal.undo.append(lambda: optimizer.state.pop(parameter, None))
-        self.journal.note_table(state)
-        for key, content in state.items():
-            if content is None:  # a part of the state that the first step makes
-                self.journal.note_read(state, key)
-        return state
-
-    def zeros(self, like: Tensor) -> Tensor:
-        """Real zeros, for a state that starts with them."""
-        shape, kind = tuple(like.shape), like.dtype.np
-        with self.paused():
-            return wrap(np.zeros(shape, kind))
-
-    def as_number(self, x: Tensor) -> Tensor:
-        """A 0-d tensor that counts as a Python number."""
-        out = x.double()
-        out = out if out is not x else self.detached(x)
-        out.__dict__["_fetch"] = None
-        return out
-
-    def _note_number(self, out: Tensor, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> None:
-        """A number computed from numbers is one, too; its present value is known if theirs are."""
-        fetches = [x.__dict__["_fetch"] if isinstance(x, Tensor) else (lambda x=x: x) for x in inputs]
-        known = all(f is not None for f in fetches)
-        compute = lambda: primitive.reference(*(np.float64(f()) for f in fetches), **params).item()
-        out.__dict__["_fetch"] = compute if known else None
-
-    def concrete(self, x: Tensor, what: str, convert: Callable[[Any], Any]) -> Any:
-        """What Python makes of a number that it gives itself; the plan holds as long as it stays so."""
-        fetch = x.__dict__.get("_fetch")
-        if fetch is None:
-            raise no_values(what)
-        guard = Guard(lambda: convert(fetch()))
-        self.journal.guards.append(guard)
-        return guard.found
-
     # -------------------------------------------------------------------- what the overlay tells it
     def note_attribute(self, x: Tensor, name: str, value: Any) -> None:
         """An attribute of a tensor is about to be assigned."""
@@ -476,29 +398,7 @@ class Tracer:
             self.journal.note_read(x.__dict__, "_grad")
 
 
-class Options(dict):
-    """A parameter group during a trace."""
-
-    def __init__(self, real: dict[str, Any]) -> None:
-        super().__init__(real)
-        self.real = real
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        raise changed_option(repr(key))
-
-
-def changed_option(what: str) -> TraceError:
-    return TraceError(
-        f"compile: at {user_line()} an option of an optimizer ({what}) is changed inside the compiled function, which "
-        "Python would do only once; call scheduler.step() outside"
-    )
-
-
 _KEPT = ("_needs_grad", "_grad")  # what the stand-in of an argument has of it
-
-
-def _is_zero(number: float) -> bool:
-    return number == 0
 
 
 def _same_window(root: np.ndarray, view: np.ndarray) -> bool:

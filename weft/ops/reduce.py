@@ -19,6 +19,7 @@ from ..autograd.modes import mode
 from ..dtype import BOOL, COMPLEX, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims
+from . import base
 from .elementwise import conj, where
 from .primitive import (
     F32,
@@ -214,12 +215,16 @@ def _quick(primitive: Reduction, x: Tensor, dim: tuple[int, ...] | None, keepdim
         return None
     a = x.array
     kind = a.dtype
-    if (kind is not F32 and kind is not F64) or a.size == 0:
+    size = a.size
+    if (kind is not F32 and kind is not F64) or size == 0:
         return None
-    if dim is None:
+    if size >= base.LARGE:
+        params = {"dim": tuple(range(a.ndim)) if dim is None else dim, "keepdim": keepdim}
+        y = base.run_large(primitive, primitive.reference, (a,), params)
+    elif dim is None:
         y = mode.run(_add, a, None)
         if primitive is MEAN:
-            y = y / a.size
+            y = y / size
     else:
         y = mode.run(primitive.reference, a, dim=dim, keepdim=keepdim)
     out = new(Tensor)
