@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 import torch
 
+from weft.compiler import jit
 from weft.compiler.attention import AttentionForward
 from weft.compiler.attention_grad import AttentionBackward
 from weft.compiler.body import Access, Body
@@ -16,6 +17,7 @@ from weft.compiler.philox import RandomFill, stream_state
 from weft.compiler.scans import Scan
 from weft.compiler.spmm import SampledProductKernel, SparseProductKernel, transposed_pattern
 from weft.random import Generator
+from weft.runtime.native import barrier_ir
 
 from .kernel_runs import TARGETS, access, run
 
@@ -402,10 +404,36 @@ def test_other_scans(rng):
         np.testing.assert_allclose(scanned(x, axis, "logaddexp"), np.logaddexp.accumulate(x, axis=axis), rtol=1e-14)
         x[(0,) * len(shape)] = 1
         for reverse in (False, True):
-            turn = (lambda a: np.flip(a, axis)) if reverse else (lambda a: a)
+            turn = (lambda a, axis=axis: np.flip(a, axis)) if reverse else (lambda a: a)
             a, b = (np.moveaxis(turn(z), axis, 0) for z in (factors, x))
             expected = b.copy()
             for t in range(1, len(b)):
                 expected[t] += a[t] * expected[t - 1]
             found = turn(scanned(x, axis, "linear", reverse, factors))
             np.testing.assert_allclose(np.moveaxis(found, axis, 0), expected, rtol=1e-12, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------- other processors
+
+
+@pytest.mark.parametrize("target", ["aarch64", "apple-m1"])
+def test_kernels_compile_for_arm(target):
+    line, matrix, kept = Access(0, "f32", (1,)), Access(0, "f32", (40, 1)), Access(0, "i64", (1,))
+    one, two = (Body(given=("f32",), stores=((a, 0),)) for a in (line, matrix))
+    head = Access(0, "f32", (640, 16, 1))
+    rows = Access(0, "f32", (40, 1))
+    coordinate = Coordinate(Access(1, "i64", (1, 0)), 30, 40)
+    kernels = [
+        RandomFill(100, "normal", "f32", one),
+        Gather((20, 40), Access(0, "f32", (0, 1)), (coordinate,), two, 3),
+        Scatter((20, 40), Body(loads=(matrix,)), Access(2, "f32", (0, 1)), (coordinate,), (30, 40), (40, 1), 3),
+        SparseProductKernel(10, 40, 50, kept, kept, line, matrix, two),
+        SampledProductKernel(50, 40, kept, kept, matrix, matrix, one),
+        AttentionForward((2,), (40, 40, 16, 16), head, head, head, head, rows, 0.25, True, None, 5),
+        AttentionBackward((2,), (40, 40, 16, 16), *(head,) * 4, rows, *(head,) * 4, 0.25, True, None, 9),
+        Scan((20, 40), 0, Body(loads=(matrix,)), two),
+    ]
+    for kernel in kernels:
+        assert jit.emit_object(
+            kernel.text("kernel", jit.Target.named(target), barrier_ir("aarch64")), jit.Target.named(target)
+        )

@@ -359,6 +359,24 @@ def test_replaced_tensors_are_followed():
     np.testing.assert_allclose((before - 0.1 * buffer).numpy(), model.weight.detach().numpy(), rtol=1e-6)
 
 
+def test_added_parameters_are_seen():
+    first, second = nn.Parameter(weft.ones(2)), nn.Parameter(weft.ones(2))
+    optimizer = weft.optim.SGD([first], lr=0.5)
+
+    def step():
+        (first + second).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    run = host(step)
+    run()
+    optimizer.add_param_group({"params": [second]})
+    second.grad = None
+    run()
+    assert first.tolist() == [0.0, 0.0]
+    assert second.tolist() == [0.5, 0.5]
+
+
 def test_memory_from_numpy_is_read_anew():
     outside = np.zeros(3, np.float32)
     run = host(lambda x: x + weft.from_numpy(outside))

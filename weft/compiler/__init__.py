@@ -16,6 +16,7 @@ from .graph import Graph
 __all__ = ["OPTIONAL", "PIPELINE", "build_plan", "compile"]
 
 PIPELINE = (
+    "prune",  # results of loops and branches that nobody reads, taken out of their bodies
     "expand",  # operations that are made of others, written out
     "windows",  # copies out of dense memory as views of it
     "constants",  # what depends on constants alone, computed now
@@ -32,7 +33,7 @@ PIPELINE = (
     "buffers",  # temporary values sharing memory
     "build",  # LLVM text, machine code, the table of steps
 )
-OPTIONAL = frozenset({"windows", "constants", "neutral", "share", "orient", "fuse", "place", "schedule", "buffers"})
+OPTIONAL = frozenset({"prune", "windows", "constants", "neutral", "share", "orient", "fuse", "place", "schedule", "buffers"})
 
 
 def __getattr__(name: str) -> Any:
@@ -45,7 +46,7 @@ def __getattr__(name: str) -> Any:
 
 def build_plan(graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
-    from . import simplify, verify
+    from . import bodies, simplify, verify
     from .anchors import choose_layouts, find_anchors
     from .expand import expand
     from .fuse import Fuser
@@ -69,6 +70,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
 
     note("trace", graph)
     simplify.remove_dead(graph)
+    graph_pass("prune", bodies.prune)
     graph_pass("expand", expand)
     graph_pass("windows", simplify.open_windows)
     graph_pass("constants", simplify.fold_constants)
@@ -79,6 +81,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     geometry = Geometry(choose_layouts(graph, anchors))
     note("layouts", "\n".join(f"  {v!r}: {order}" for v, order in geometry.layouts.items()))
     graph_pass("views", functools.partial(simplify.order_views, geometry=geometry))
+    graph_pass("views", functools.partial(bodies.straighten, geometry=geometry))
     graph_pass("results", functools.partial(simplify.separate_results, geometry=geometry))
     fuser = Fuser(graph, geometry, anchors, "fuse" in on)
     groups = fuser.run()
@@ -90,7 +93,8 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     else:
         homes, order, closing = {}, [], [s for s in graph.states if s.final is not None]
     stored = _stored(graph, fuser)
-    lowering = Lowering(fuser, stored, homes)
+    build = functools.partial(build_plan, threads=threads, without=without)
+    lowering = Lowering(fuser, stored, homes, functools.partial(bodies.lowered, build=build))
     before = {g: {h for h in groups if g.before >> h.number & 1} for g in groups}
     for first, second in order:
         before[second].add(first)

@@ -14,23 +14,20 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..autograd.batched import live_levels
 from ..autograd.modes import mode
 from ..ops import base
 from ..ops.primitive import Contraction, Elementwise, Indexing, Primitive, Reduction
 from ..runtime.pool import get_pool
 from ..runtime.settings import are_deterministic_algorithms_enabled
 from ..runtime.threads import get_num_threads
-from . import build_plan, infer
 from .buffers import address, aligned
-from .geometry import contiguous_strides
-from .graph import Argument, Graph
-from .plan import Plan
-from .traced import OVERLAY
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 ndarray, empty = np.ndarray, np.empty
 
@@ -88,9 +85,11 @@ def _tried(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
     if not (always or are_deterministic_algorithms_enabled()):
         if calls <= CALLS or calls * work < WORK or _credit < BUILDING:
             return calls
-    if OVERLAY.traces or live_levels() or not _building.acquire(blocking=False):
+    if not _building.acquire(blocking=False):
         return calls
     try:
+        if _is_inside():
+            return calls
         _credit -= BUILDING
         return _built(primitive, arrays, params)
     except Exception:
@@ -99,6 +98,14 @@ def _tried(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
         return None
     finally:
         _building.release()
+
+
+def _is_inside() -> bool:
+    """Whether a trace or a vmap is going on, in which no other trace can be made."""
+    from ..autograd.batched import live_levels
+    from .traced import OVERLAY
+
+    return OVERLAY.traces > 0 or bool(live_levels())
 
 
 def is_native(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> bool:
@@ -133,6 +140,9 @@ def is_worth_it(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
 
 def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> EagerPlan | None:
     """A plan of the one operation; None where a part of it would be computed by NumPy after all."""
+    from . import build_plan, infer
+    from .graph import Argument, Graph
+
     graph, order, many = Graph(), None, False
     if isinstance(primitive, Elementwise):
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
@@ -211,6 +221,8 @@ class EagerPlan:
 
 def _form(shape: tuple[int, ...], kind: np.dtype, order: Sequence[int] | None) -> tuple[Any, ...]:
     """What NumPy needs to make a result whose dimensions lie in memory in the given order; here they are in that order."""
+    from .geometry import contiguous_strides
+
     if order is None:
         return shape, kind
     sizes, strides = [0] * len(shape), [0] * len(shape)

@@ -97,7 +97,7 @@ class Fuser:
         return [g for g in self.groups if g.nodes]
 
     def _sink(self) -> None:
-        """Move pointwise nodes from the end of an anchor to the one sweep that uses them, where that saves stores."""
+        """Move pointwise nodes from the end of an anchor to the one group that uses them, where that saves stores."""
         users, results = self.graph.users(), set(self.graph.results)
         for group in self.groups:
             if group.kind != "anchor":
@@ -109,7 +109,7 @@ class Fuser:
                 if out in results or out in self.sure or len(homes) != 1:
                     continue
                 (target,) = homes.values()
-                if target is not None and target.kind == "sweep" and target is not group:
+                if target is not None and target.kind in ("sweep", "anchor") and target is not group:
                     if self._saves(node, group, users, results) and self._can_sink(node, target, readers):
                         self._move(node, group, target)
         self._find_order()
@@ -148,8 +148,14 @@ class Fuser:
             return False
         if not self._independent(node, target):
             return False
-        target.cut(factors)
+        if target.kind == "anchor":
+            if not target.anchor.fusible or not self._fits_anchor(node, target, factors):
+                return False
+        else:
+            target.cut(factors)
         for user in readers:
+            if target.anchor is not None and user is target.anchor.node:
+                return False
             x = user.inputs[0]
             domain = x.shape if is_reduction(user) else user.output.shape
             cut = common_factors(target.space, squeezed(domain))
@@ -167,7 +173,8 @@ class Fuser:
         del group.masks[node.output]
         target.inputs = {v for v in target.inputs if self.geometry(v).root is not node.output}
         self._enter(node, target)
-        target.nodes.sort(key=self._place)
+        first = target.nodes[:1] if target.kind == "anchor" else []
+        target.nodes = first + sorted(target.nodes[len(first) :], key=self._place)
         target.masks[node.output] = (True,) * len(target.space)
 
     def _find_repeated(self) -> set[Node]:

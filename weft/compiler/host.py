@@ -63,6 +63,8 @@ def compute_node(node: Node, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, 
     op = node.op
     if isinstance(op, Draw):
         return (_drawn(op, inputs),)
+    if hasattr(op, "bodies"):
+        return op.run([HostPlan(body) for body in op.bodies], inputs)
     result = (
         _viewed(op, *inputs, **node.params) if isinstance(op, View) else mode.run(op.compute, *inputs, **node.params)
     )

@@ -51,7 +51,7 @@ def results_of(primitive: Primitive, values: Sequence[Value], params: dict[str, 
 def _results(primitive: Primitive, values: Sequence[Value], params: dict[str, Any]) -> tuple[list[Kind], bool]:
     ruled = primitive.shapes(*values, **params)
     if ruled is not None:
-        return (list(ruled), True) if isinstance(ruled[0][0], tuple) else ([ruled], False)
+        return (list(ruled), True) if ruled[0] and isinstance(ruled[0][0], tuple) else ([ruled], False)
     if isinstance(primitive, Reduction):
         return [_reduced(primitive, values[0], params)], False
     result = _rehearsed(primitive, values, params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from .body import Access, Body, Step
 from .fuse import Fuser, Group, is_pointwise, merged, reduced_dims, windows
 from .geometry import Geometry, View, common_factors, squeezed, strides_over
 from .graph import Constant, Node, Value
+from .host import compute_node
 from .kernel import Kernel
 from .llvm import type_of
 from .simplify import MOVE
@@ -40,18 +41,25 @@ class HostCall:
     reads: set[Value]
     writes: set[Value]
 
+    def compute(self, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray | None, ...]:
+        """The results, as arrays; None where the memory may keep what it holds."""
+        return compute_node(self.node, inputs)
+
 
 class Lowering:
-    """Makes the kernels of groups. `homes` says where values that are not temporary lie: written in place."""
+    """Makes the kernels of groups. `homes` says where values that are not temporary lie: written in place; `nested` makes
+    the step of a node that has graphs inside."""
 
-    def __init__(self, fuser: Fuser, stored: set[Value], homes: dict[Value, View]) -> None:
+    def __init__(self, fuser: Fuser, stored: set[Value], homes: dict[Value, View], nested: Callable) -> None:
         self.fuser, self.geometry, self.stored, self.homes = fuser, fuser.geometry, stored, homes
+        self.nested = nested
 
     def __call__(self, group: Group) -> Launch | HostCall | None:
         if group.kind == "host":
             (node,) = group.nodes
             roots = {self.window(v).root for v in node.inputs}
-            return HostCall(node, group, roots, {self.window(v).root for v in node.outputs})
+            call = HostCall(node, group, roots, {self.window(v).root for v in node.outputs})
+            return self.nested(call, self) if hasattr(node.op, "bodies") else call
         if group.kind == "assembly":
             return self._assembly(group)
         if group.kind == "anchor" and isinstance(group.anchor, Whole):
@@ -92,6 +100,9 @@ class Lowering:
             else:
                 numbers = list(range(len(space)))
                 source = table.operand(x, x.shape, numbers, list(space))
+                if not all(table.items[source].mask):  # an element repeated counts as often as it is repeated
+                    kind = table.items[source].kind
+                    source = table.add(None, Item("step", kind, (True,) * len(space), Step(MOVE, (source,), kind, None)))
             what = "rows" if out in group.row_sums else "late"
             count = 1
             for d in reduced_dims(node):

@@ -89,7 +89,7 @@ class Exponentials(Tools):
 
     # -------------------------------------------------------------------------------- logarithms
     def _split(self, x: Any) -> tuple[Any, Any, Any]:
-        """(e, m, −e as bits of an exponent) with x = 2ᵉ m, m in [√½, √2), for positive finite x; e is a float."""
+        """(e, m, bits) with x = 2ᵉ m, m in [√½, √2), for positive finite x; e is a float, bits has it as an exponent."""
         form = FORMATS[x.kind]
         small = x < form.tiny
         x = self.select(small, x * 2.0**form.fraction, x)
@@ -102,9 +102,9 @@ class Exponentials(Tools):
 
     def _log_tail(self, f: Any) -> Any:
         """log(1 + f) − f for 1 + f in [√½, √2)."""
-        half = f * f * 0.5
         if f.kind == "f32":
             return f * f * (f * self.polynomial(f, tables.LOG["f32"]) - 0.5)
+        half = f * f * 0.5
         s = f / (f + 2.0)
         z = s * s
         return s * (half + z * self.polynomial(z, tables.LOG["f64"])) - half

@@ -54,6 +54,14 @@ class Numbers:
         out.__dict__["_fetch"] = fetch
         return out
 
+    def groups_of(self, optimizer: Any) -> list[Options]:
+        """The parameter groups of an optimiser; the trace holds while they have the same parameters."""
+        groups = optimizer.__dict__["param_groups"]
+        if any(id(group) not in self.groups for group in groups):
+            look = lambda: [(id(group), len(group["params"])) for group in optimizer.__dict__["param_groups"]]
+            self.journal.guards.append(Guard(look))
+        return [self.options(group) for group in groups]
+
     def options(self, group: dict[str, Any]) -> Options:
         """A parameter group whose floats are read anew at every call; the rest must stay as it is."""
         if id(group) in self.groups:

@@ -12,10 +12,10 @@ from ..errors import IndexRangeError
 from ..runtime import native
 from ..runtime.pool import get_pool
 from . import jit
+from .bodies import Repeat
 from .buffers import Life, address, aligned, lives_of, plan_memory
 from .geometry import View
 from .graph import Argument, Captured, Constant, Fetched, Graph, Source, State, Value
-from .host import compute_node
 from .loops import HostCall, Launch, Lowering
 from .schedule import Slot
 
@@ -75,22 +75,29 @@ class Plan:
             if isinstance(slot.step, Launch):
                 counts.append(max([len(slot.step.words), *(at + 1 for _, at in extra_words(slot.step))]))
             else:
-                counts.append(0)
+                counts.append(getattr(slot.step, "count", 0))
         self.words = np.zeros(max(sum(counts), 1), np.int64)
         self.flag = np.zeros(3, np.int64)  # set by a kernel that met an index out of range: (1, the index, the size)
+        self.flags = [self.flag]  # and those of loops
         base, start = address(self.memory), address(self.words)
         self.patches: dict[Value, list[tuple[int, int]]] = {}
+        self.spans: dict[Value, list[tuple[np.ndarray, np.ndarray]]] = {}  # the same for loops, many words at once
         self.segments: list[Any] = []
-        tables: list[list[int]] = []
+        tables: list[Any] = []
         at = 0
         for number, slot in enumerate(self.slots):
             step = slot.step
-            if isinstance(step, HostCall):
+            if isinstance(step, HostCall) and not isinstance(step, Repeat):
                 self.segments.append(step)
                 tables = []
                 continue
             if not tables:
                 self.segments.append(tables)
+            if isinstance(step, Repeat):
+                self._write_loop(step, at)
+                tables.append(step.rows(start + 8 * at, number))
+                at += counts[number]
+                continue
             for n, (root, offset) in enumerate(step.words):
                 if root in self.offsets:
                     self.words[at + n] = base + self.offsets[root] + offset
@@ -106,9 +113,31 @@ class Plan:
         self.native_tables = []
         for n, segment in enumerate(self.segments):
             if isinstance(segment, list):
-                table = np.array([len(segment), *(w for row in segment for w in row)], np.int64)
+                rows = np.concatenate([np.reshape(row, (-1, 4)) for row in segment])
+                table = np.array([len(rows), *rows.ravel()], np.int64)
                 self.native_tables.append(table)
                 self.segments[n] = address(table)
+
+    def _write_loop(self, step: Repeat, at: int) -> None:
+        """The argument words of a loop, from word `at` on."""
+        words, places = step.arguments()
+        self.flags += step.plan.flags
+        self.words[at : at + step.count] = words
+        for root, numbers, offsets in places:
+            if root in self.offsets:
+                self.words[at + numbers] = address(self.memory) + self.offsets[root] + offsets
+            else:
+                self.spans.setdefault(root, []).append((at + numbers, offsets))
+
+    def places(self, root: Value) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The argument words that hold addresses in the memory of a source or output, with their offsets."""
+        single = np.array(self.patches.get(root, ()), np.int64).reshape(-1, 2)
+        return [(single[:, 0], single[:, 1]), *self.spans.get(root, ())]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether Python has nothing to do but to say where arguments and results lie."""
+        return len(self.segments) == 1 and isinstance(self.segments[0], int) and not (self.fetched or self.captured)
 
     # ------------------------------------------------------------------------------------- sources
     def _bind_sources(self) -> None:
@@ -145,6 +174,8 @@ class Plan:
         start = address(array)
         for word, offset in self.patches.get(root, ()):
             self.words[word] = start + offset
+        for numbers, offsets in self.spans.get(root, ()):
+            self.words[numbers] = start + offsets
 
     def array_of(self, value: Value) -> np.ndarray:
         """A value's memory as an array, for host calls."""
@@ -181,44 +212,44 @@ class Plan:
                 pool.run(segment, self.small)
             else:
                 self._call_host(segment)
-        if self.flag[0]:
-            self._complain()
+        for flag in self.flags:
+            if flag[0]:
+                _complain(flag)
         for state in self.closing:
             op = state.value.node.op
             target = arguments[op.position] if isinstance(op, Argument) else state.tensor.array
             np.copyto(target, self.array_of(state.final))
         return results
 
-    def _complain(self) -> None:
-        """An index was out of range: say which, and be ready for the next run."""
-        _, index, size = (int(n) for n in self.flag)
-        self.flag[:] = 0
-        raise IndexRangeError(
-            f"index {index} is out of bounds for dimension with size {size} (in a compiled function; states that it "
-            "writes in place may have been written already)"
-        )
-
     def _call_host(self, step: HostCall) -> None:
-        found = compute_node(step.node, [self.array_of(v) for v in step.node.inputs])
+        found = step.compute([self.array_of(v) for v in step.node.inputs])
         for value, array in zip(step.node.outputs, found, strict=True):
-            np.copyto(self.array_of(value), array, casting="unsafe")
+            if array is not None:
+                np.copyto(self.array_of(value), array, casting="unsafe")
 
     def measure(self, arguments: Sequence[np.ndarray]) -> list[float]:
         """Run once and give the microseconds of each step (host calls: 0)."""
         self.run(arguments)
-        pool, found = get_pool(self.threads), [0.0] * len(self.slots)
-        at = 0
+        pool, found = get_pool(self.threads), np.zeros(len(self.slots))
         for segment in self.segments:
             if not isinstance(segment, int):
                 self._call_host(segment)
-                at += 1
                 continue
-            count = int(next(t for t in self.native_tables if address(t) == segment)[0])
-            times = np.zeros(count, np.int64)
+            table = next(t for t in self.native_tables if address(t) == segment)
+            times = np.zeros(int(table[0]), np.int64)
             pool.run_timed(segment, address(times))
-            found[at : at + count] = [t / 1000 for t in times]
-            at += count
-        return found
+            np.add.at(found, table[4::4], times / 1000)
+        return found.tolist()
+
+
+def _complain(flag: np.ndarray) -> None:
+    """An index was out of range: say which, and be ready for the next run."""
+    _, index, size = (int(n) for n in flag)
+    flag[:] = 0
+    raise IndexRangeError(
+        f"index {index} is out of bounds for dimension with size {size} (in a compiled function; states that it "
+        "writes in place may have been written already)"
+    )
 
 
 def extra_words(step: Launch) -> list[tuple[str, int]]:

@@ -56,9 +56,9 @@ class TimeLoop(Kernel):
     """`begin` is done at every row and unit, then for each step from `first` on the product with stream `left`, as it was
     `first` steps before, and `step` with its sums.
 
-    `operands` and `results` name the streams in the order of the argument words; the second has a row for each row of the
-    batch. `weight` has strides (k, gate, unit); its panels lie in the shared `workspace`. `threads` is how many are
-    expected; any number works.
+    `operands` and `results` name the streams in the order of the argument words: the first has a row for each row of the
+    batch at each step, the second for each row of the batch. `weight` has strides (k, gate, unit); its panels lie in the
+    shared `workspace`. `threads` is how many are expected; any number works.
     """
 
     operands: tuple[str, ...]
@@ -95,7 +95,7 @@ class TimeLoop(Kernel):
         _Writer(self, f).write()
 
 
-def time_loop(loop: type[TimeLoop], node: Node, steps: int, falling: bool) -> Whole | None:
+def time_loop(loop: type[TimeLoop], node: Node, falling: bool) -> Whole | None:
     """The kernel of an operation; `falling`: the last step in memory is the first in the loop.
 
     Streams have one row for all, a row for each row of the batch, for each at each step, or for each before and after
@@ -104,9 +104,9 @@ def time_loop(loop: type[TimeLoop], node: Node, steps: int, falling: bool) -> Wh
     named = dict(zip((*loop.operands[: len(node.inputs)], *loop.results), (*node.inputs, *node.outputs), strict=True))
     (rows, units), weight = named[loop.operands[1]].shape, named["weight"].shape
     kinds = {type_of(v.dtype) for v in named.values()}
-    if len(kinds) > 1 or not kinds <= {"f32", "f64"} or 0 in (steps, rows, units):
+    if len(kinds) > 1 or not kinds <= {"f32", "f64"} or any(v.size == 0 for v in named.values()):
         return None
-    (kind,) = kinds
+    (kind,), steps = kinds, node.inputs[0].shape[0] // rows
 
     def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
         given = dict(zip(named, enumerate((*strides, *results)), strict=True))

@@ -93,8 +93,9 @@ def _addressable(group: Group, value: Value, strides: tuple[int, ...]) -> bool:
 
 def _reads_alike(fuser: Fuser, group: Group, old: Value) -> bool:
     """Whether a group reads an old value only at the index where it writes the new one."""
-    if group.kind == "host":
-        return True  # computed whole before it is copied
+    if group.kind == "host":  # computed whole before it is copied, but for loops
+        (node,) = group.nodes
+        return not hasattr(node.op, "bodies") or all(fuser.geometry(v).root is not old for v in node.inputs)
     for node in group.nodes:
         for v in node.inputs:
             view = fuser.geometry(v)

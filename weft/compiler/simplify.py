@@ -43,7 +43,7 @@ def fold_constants(graph: Graph) -> None:
     """Compute at compile time what depends on nothing but small constants."""
     changes: dict[Value, Value] = {}
     for node in list(graph.nodes):
-        if isinstance(node.op, (Source, Draw)) or not node.inputs or not node.outputs:
+        if isinstance(node.op, (Source, Draw)) or hasattr(node.op, "bodies") or not node.inputs or not node.outputs:
             continue
         if not all(isinstance(v.node.op, Constant) for v in (changes.get(v, v) for v in node.inputs)):
             continue

@@ -350,16 +350,14 @@ class Writer:
     def row(self) -> None:
         """All passes over one row."""
         plan, items = self.plan, self.items
-        if not plan.inner:
-            self.compute_level(0, plan.last)
-            self.compute_level(1, plan.last)
-            self.accumulate_outer(0)
-            for level in (0, 1):
-                self.store_level(level, 0)
-            return
         for turn in range(plan.last + 1):
             self.compute_level(0, turn)
             self.compute_level(1, turn)
+            if not plan.inner:  # rows of one element
+                for number, item in enumerate(items):
+                    if item.what == "rows" and plan.passes[item.source] == turn:
+                        total = prepared(self.f, item, self.find(item.source))
+                        self.env[-1][number] = finished(self.f, item, total)
             self.accumulate_outer(turn)
             self.store_level(0, turn)
             self.store_level(1, turn)

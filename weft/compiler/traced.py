@@ -262,8 +262,7 @@ def _assigned(before: Callable) -> Callable:
 
 def _groups(self: Optimizer) -> list[dict[str, Any]]:
     """Parameter groups whose numbers are read anew at every call."""
-    groups = self.__dict__["param_groups"]
-    return groups if mode.tracer is None else [mode.tracer.options(group) for group in groups]
+    return self.__dict__["param_groups"] if mode.tracer is None else mode.tracer.groups_of(self)
 
 
 def _set_groups(self: Optimizer, groups: list[dict[str, Any]]) -> None:

@@ -51,7 +51,7 @@ class TanhSteps(Opaque):
         from ..compiler.recurrent import ReluForward, TanhForward, time_loop
 
         loop = ReluForward if node.params["relu"] else TanhForward
-        return time_loop(loop, node, len(evenly(*node.inputs[:2])), node.params["reverse"])
+        return time_loop(loop, node, node.params["reverse"])
 
 
 class TanhDeltas(Opaque):
@@ -70,7 +70,7 @@ class TanhDeltas(Opaque):
         from ..compiler.recurrent_grad import ReluBackward, TanhBackward
 
         loop = ReluBackward if node.params["relu"] else TanhBackward
-        return time_loop(loop, node, len(evenly(*node.inputs[:2])), not node.params["reverse"])
+        return time_loop(loop, node, not node.params["reverse"])
 
 
 class LstmSteps(Opaque):
@@ -93,7 +93,7 @@ class LstmSteps(Opaque):
     def native(self, node):
         from ..compiler.recurrent import LstmForward, time_loop
 
-        return time_loop(LstmForward, node, len(evenly(*node.inputs[:2])), node.params["reverse"])
+        return time_loop(LstmForward, node, node.params["reverse"])
 
 
 class LstmDeltas(Opaque):
@@ -115,7 +115,7 @@ class LstmDeltas(Opaque):
         from ..compiler.recurrent import time_loop
         from ..compiler.recurrent_grad import LstmBackward
 
-        return time_loop(LstmBackward, node, len(evenly(*node.inputs[:2])), not node.params["reverse"])
+        return time_loop(LstmBackward, node, not node.params["reverse"])
 
 
 class GruSteps(Opaque):
@@ -138,7 +138,7 @@ class GruSteps(Opaque):
     def native(self, node):
         from ..compiler.recurrent import GruForward, time_loop
 
-        return time_loop(GruForward, node, len(evenly(*node.inputs[:2])), node.params["reverse"])
+        return time_loop(GruForward, node, node.params["reverse"])
 
 
 class GruDeltas(Opaque):
@@ -160,7 +160,7 @@ class GruDeltas(Opaque):
         from ..compiler.recurrent import time_loop
         from ..compiler.recurrent_grad import GruBackward
 
-        return time_loop(GruBackward, node, len(evenly(*node.inputs[:2])), not node.params["reverse"])
+        return time_loop(GruBackward, node, not node.params["reverse"])
 
 
 register_module(__name__)

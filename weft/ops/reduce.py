@@ -165,11 +165,7 @@ class Mean(Reduction):
         total = _add_reduce(x, dim, keepdim)
         return np.true_divide(total, x.dtype.type(x.size if dim is None else _count(x.shape, dim)))
 
-    def combine(self, f, a, b):
-        return a + b
-
-    def identity(self, kind):
-        return 0
+    combine, identity = Sum.combine, Sum.identity
 
     def finish(self, f, total, count):
         return total / float(count)
@@ -524,11 +520,7 @@ class AnyTrue(Reduction):
         found = np.logical_or.reduce(x.astype(np.bool_), axis=dim, keepdims=keepdim)
         return found.astype(np.uint8) if x.dtype == np.uint8 else found
 
-    def native_types(self, kinds, params):
-        return ALL.native_types(kinds, params)
-
-    def prepare(self, f, x):
-        return f.cast(x, "i1")
+    native_types, prepare = AllTrue.native_types, AllTrue.prepare
 
     def combine(self, f, a, b):
         return a | b

@@ -19,6 +19,13 @@ from .results import named_result
 # -------------------------------------------------------------------------------------- primitives
 
 
+def running(*given: Any) -> Any:
+    """The kernel of a scan; see compiler/anchors_scan.py."""
+    from ..compiler.anchors_scan import running
+
+    return running(*given)
+
+
 def _accumulated(ufunc: np.ufunc, x: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
     """The running result of a ufunc, from the front or from the back."""
     if not reverse:
@@ -32,6 +39,9 @@ class Cumsum(Along):
     def reference(self, x, *, dim, reverse):
         return _accumulated(np.add, x, dim, reverse)
 
+    def native(self, node):
+        return running(node, "add", node.params["dim"], node.params["reverse"])
+
     def vjp(self, g, y, x, *, dim, reverse):
         return (CUMSUM(g, dim=dim, reverse=not reverse),)
 
@@ -44,6 +54,9 @@ class Cumprod(Along):
 
     def reference(self, x, *, dim, reverse):
         return _accumulated(np.multiply, x, dim, reverse)
+
+    def native(self, node):
+        return running(node, "prod", node.params["dim"], node.params["reverse"])
 
     def vjp(self, g, y, x, *, dim, reverse):
         following = LINEAR_SCAN(shifted(conj(x), dim, not reverse), g, dim=dim, reverse=not reverse)
@@ -61,6 +74,9 @@ class LinearScan(Along):
     def vjp(self, g, y, a, b, *, dim, reverse):
         carried = LINEAR_SCAN(shifted(conj(a), dim, not reverse), g, dim=dim, reverse=not reverse)
         return lambda: carried * conj(shifted(y, dim, reverse)), lambda: carried
+
+    def native(self, node):
+        return running(node, "linear", node.params["dim"], node.params["reverse"])
 
 
 def linear_recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -98,6 +114,9 @@ class Logcumsumexp(Along):
         if x.dtype.kind == "c":
             return _complex_logcumsumexp(x, dim)
         return np.logaddexp.accumulate(x, axis=dim)
+
+    def native(self, node):
+        return running(node, "logaddexp", node.params["dim"])
 
     def vjp(self, g, y, x, *, dim):
         before, after = _steps(y, dim) if y.shape[dim] else (y, y)
