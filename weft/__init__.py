@@ -22,6 +22,7 @@ from .dtype import (  # noqa: F401
     set_default_dtype,
 )
 from .func import vmap  # noqa: F401
+from .ops.control import cond, fori_loop, scan, while_loop  # noqa: F401
 from .ops.primitive import OPERATIONS as _OPERATIONS
 from .ops.register import explained as _explained
 from .ops.sample import Generator, default_generator  # noqa: F401

@@ -279,7 +279,10 @@ class Repeat(BodyCall):
             else:
                 point(inner, times, view.root, moving(view) if position < op.carried + op.scanned else view.offset)
         given = dict(plan.arguments)
-        turns = (times[::-1] % 2 == 0, times[::-1] % 2 == 1)  # the last results go to the output, those before beside it
+        turns = (
+            times[::-1] % 2 == 0,
+            times[::-1] % 2 == 1,
+        )  # the last results go to the output, those before beside it
         self.beside = [aligned(max(v.nbytes, 1)) for v in self.node.outputs[: op.carried]] if length > 1 else []
         for number, (inner, view) in enumerate(zip(plan.outputs, outputs, strict=True)):
             if number >= op.carried:

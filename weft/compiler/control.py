@@ -24,8 +24,8 @@ from ..ops.batching import zeros_of
 from ..ops.formula import Meta
 from ..tensor import Tensor, wrap
 from .bodies import Branch, Loop, While
-from .graph import Value
-from .scope import Part, Scope, differentiable, edge_if_needed, filled, history, partials, recorded
+from .graph import Node, Value
+from .scope import NoWayBack, Part, Scope, differentiable, edge_if_needed, filled, history, partials, recorded
 from .traced import user_line
 
 # ----------------------------------------------------------------------------------------------- scan
@@ -38,7 +38,9 @@ def scan(
     first, stacks = [tracer.value(x) for x in init], [tracer.value(x) for x in xs]
     with Scope(tracer, name) as scope:
         carried = [scope.argument(v.shape, v.dtype, mode.grad) for v in first]
-        scanned = [scope.argument(v.shape[1:], v.dtype, mode.grad and x._needs_grad) for v, x in zip(stacks, xs, strict=True)]
+        scanned = [
+            scope.argument(v.shape[1:], v.dtype, mode.grad and x._needs_grad) for v, x in zip(stacks, xs, strict=True)
+        ]
         after, ys = step(carried, scanned)
         outs = [*after, *ys]
         values = [tracer.value(x) for x in outs]
@@ -51,15 +53,11 @@ def scan(
     moved = scope.cut(hoist=True)
     if not length:
         return init, [wrap(np.zeros((0, *v.shape), v.dtype)) for v in values[len(init) :]]
-    ahead_nodes = [node for node in moved if id(node) in ahead]
-    inside = {id(node) for node in ahead_nodes}
-    part = Part(ahead_nodes)
-    behind = None
+    part, behind = _apart(moved, ahead)
     if back is not None:
-        behind = Part([node for node in moved if id(node) not in ahead], lambda v: id(v.node) in inside)
         back.finish(behind, length, not reverse)
     known = dict(zip(given[len(init) :], stacks, strict=True)) | rows  # what has a stack already
-    saved = [v for v in (behind.saved if behind is not None else ()) if v not in known and v not in values[len(init) :]]
+    saved = [v for v in behind.saved if v not in known and v not in values[len(init) :]]
     results = [part(v) for v in (*values, *saved)]
     body = part.graph([*given, *rows, *part.operands.values()], results)
     op = Loop(body, len(init), len(xs) + len(rows), length, reverse)
@@ -70,6 +68,14 @@ def scan(
         known |= dict(zip((*values[len(init) :], *saved), made[len(init) :], strict=True))
         back.record(tensors, step, [known[v] for v in behind.saved], list(behind.operands), bool(rows))
     return tensors[: len(init)], tensors[len(init) :]
+
+
+def _apart(nodes: list[Node], ahead: set[int]) -> tuple[Part, Part]:
+    """The nodes with these identities, and the others, which may use values of the first."""
+    first = [node for node in nodes if id(node) in ahead]
+    inside = {id(node) for node in first}
+    behind = Part([node for node in nodes if id(node) not in ahead], lambda v: id(v.node) in inside)
+    return Part(first), behind
 
 
 class _Way:
@@ -111,7 +117,9 @@ class _Way:
         seeds = {k: scope.argument(outs[k].shape, outs[k].dtype.np) for k in (*self.by_carried, *self.stacked)}
         variables = [*(self.carried[k] for k in self.by_carried), *(self.scanned[k] for k in self.by_scanned)]
         through = [k for k in self.through if k in seeds]
-        found, at_ends = partials([outs[k] for k in through], [seeds[k] for k in through], variables, self.ends, self.order)
+        found, at_ends = partials(
+            [outs[k] for k in through], [seeds[k] for k in through], variables, self.ends, self.order
+        )
         self.ends = [edge for edge, g in zip(self.ends, at_ends, strict=True) if g is not None]
         at_ends = [g for g in at_ends if g is not None]
         with no_grad():
@@ -132,8 +140,13 @@ class _Way:
         body = part.graph([*carried, *rows, *part.saved.values(), *part.operands.values()], results)
         self.loop = Loop(body, len(carried), len(rows) + len(part.saved), length, reverse)
 
-    def record(self, outs: list[Tensor], step: Callable, saved: list[Value], operands: list[Value], draws: bool) -> None:
-        edges = [*(edge_if_needed(self.init[k]) for k in self.by_carried), *(edge_if_needed(self.xs[k]) for k in self.by_scanned)]
+    def record(
+        self, outs: list[Tensor], step: Callable, saved: list[Value], operands: list[Value], draws: bool
+    ) -> None:
+        edges = [
+            *(edge_if_needed(self.init[k]) for k in self.by_carried),
+            *(edge_if_needed(self.xs[k]) for k in self.by_scanned),
+        ]
         self.saved, self.operands = saved, operands
         self.step, self.draws = step, draws
         self.versions = [(x, x._version) for x in (*self.init, *self.xs)]
@@ -146,10 +159,16 @@ class _Way:
         if mode.grad:
             return self._pull_recorded(node, g)
         tracer, count = mode.tracer, len(self.by_carried)
-        seeds = filled([g[k] for k in (*self.by_carried, *self.stacked)], [node.outputs[k] for k in (*self.by_carried, *self.stacked)])
+        seeds = filled(
+            [g[k] for k in (*self.by_carried, *self.stacked)],
+            [node.outputs[k] for k in (*self.by_carried, *self.stacked)],
+        )
         totals = [zeros_of(m) for m in self.metas]
         inputs = [tracer.value(x) for x in (*seeds[:count], *totals, *seeds[count:])]
-        kinds = [(v.shape if k < self.loop.carried else (self.loop.length, *v.shape), v.dtype) for k, v in enumerate(self.results)]
+        kinds = [
+            (v.shape if k < self.loop.carried else (self.loop.length, *v.shape), v.dtype)
+            for k, v in enumerate(self.results)
+        ]
         made = [tracer.fresh(v) for v in tracer.add(self.loop, [*inputs, *self.saved, *self.operands], {}, *kinds)]
         return [*made[:count], *made[self.loop.carried :], *made[count : self.loop.carried]]
 
@@ -161,7 +180,7 @@ class _Way:
                 "and pass them as xs"
             )
         _check_versions(self.versions)
-        count, length, reverse = len(self.init), self.loop.length, not self.loop.reverse
+        length, reverse = self.loop.length, not self.loop.reverse
         wanted = [*self.by_carried, *self.stacked]
         seeds = filled([g[k] for k in wanted], [node.outputs[k] for k in wanted])
         seeds, rows = seeds[: len(self.by_carried)], seeds[len(self.by_carried) :]
@@ -213,15 +232,10 @@ class _Side:
             if mode.grad:
                 self._trace_back(tracer, scope)
             ahead = {id(node) for node in tracer.graph.nodes[scope.mark : middle]}
-            self.drawn = [(stream.generator.key, stream.generator.offset) for stream, *_ in scope.drawn()]
+            self.drawn = {id(s): (s.generator, s.generator.key, s.generator.offset) for s, *_ in scope.drawn()}
             for stream, key, offset in scope.drawn():
                 stream.generator._key, stream.generator.offset = key, offset
-            self.scope = scope
-        moved = scope.cut(hoist=False)
-        nodes = [node for node in moved if id(node) in ahead]
-        inside = {id(node) for node in nodes}
-        self.part = Part(nodes)
-        self.behind = Part([node for node in moved if id(node) not in ahead], lambda v: id(v.node) in inside)
+        self.part, self.behind = _apart(scope.cut(hoist=False), ahead)
         self.grads = [self.behind(v) for v in self.grads]
         self.saved = list(self.behind.saved)
         self.results = [self.part(v) for v in (*self.values, *self.saved)]
@@ -248,8 +262,8 @@ def cond(tracer: Any, pred: Tensor, true_branch: Callable, false_branch: Callabl
             f"compile: at {user_line()} the branches of cond draw different amounts of random numbers, so that those drawn "
             "later would depend on the condition; draw before cond and pass the numbers"
         )
-    for stream, *_ in []:
-        raise AssertionError(stream)
+    for generator, key, offset in sides[0].drawn.values():
+        generator._key, generator.offset = key, offset
     operands = list(dict.fromkeys(v for side in sides for v in side.part.operands))
     number = {v: 1 + k for k, v in enumerate(operands)}
     bodies = [_numbered(side.part, number, (), side.results) for side in sides]
@@ -290,7 +304,10 @@ class _Fork:
         for side in sides:
             found = dict(zip(map(id, side.ends), side.grads, strict=True))
             results = [found.get(id(e)) for e in self.ends]
-            results = [side.behind.zero(tuple(m.shape), m.dtype.np) if v is None else v for v, m in zip(results, self.metas, strict=True)]
+            results = [
+                side.behind.zero(tuple(m.shape), m.dtype.np) if v is None else v
+                for v, m in zip(results, self.metas, strict=True)
+            ]
             seeds = [(v, 1 + through.index(k)) for k, v in zip(side.through, side.seeds, strict=True)]
             bodies.append(_numbered(side.behind, number, seeds, results))
         self.op = Branch((bodies[0], bodies[1]), len(self.ends))
@@ -316,10 +333,6 @@ class _Fork:
 # -------------------------------------------------------------------------------------------- while_loop
 
 
-class NoWayBack(AutogradError):
-    """A gradient through a loop whose length only the run tells."""
-
-
 class _NoWay:
     """The operation of the tape's node for such a loop."""
 
@@ -341,7 +354,9 @@ def while_loop(
     parts, results, edges, given = [], [], {}, []
     for function in (lambda carry: [test(carry)], step):
         with Scope(tracer, name) as scope:
-            carried = [scope.argument(v.shape, v.dtype, mode.grad and x._needs_grad) for v, x in zip(first, init, strict=True)]
+            carried = [
+                scope.argument(v.shape, v.dtype, mode.grad and x._needs_grad) for v, x in zip(first, init, strict=True)
+            ]
             outs = function(carried)
             values = [tracer.value(x) for x in outs]
             given.append([tracer.value(x) for x in carried])
@@ -350,7 +365,7 @@ def while_loop(
                     f"compile: at {user_line()} random numbers are drawn in {name}, whose length only the run tells, and "
                     "with it the place in the stream; use fori_loop or scan, or draw before"
                 )
-        edges = history(outs, scope.order)[1]
+        edges = {key: edge for key, edge in history(outs, scope.order)[1].items() if key not in map(id, carried)}
         parts.append(Part(scope.cut(hoist=True)))
         results.append([parts[-1](v) for v in values])
     operands = list(dict.fromkeys(v for part in parts for v in part.operands))
@@ -361,8 +376,8 @@ def while_loop(
     ]
     made = tracer.add(While(*graphs, len(init)), [*first, *operands], {}, *((v.shape, v.dtype) for v in first))
     tensors = [tracer.fresh(v) for v in made]
-    if mode.grad and edges:
-        own = [edge_if_needed(x) for x in init]
+    own = [edge_if_needed(x) for x in init]
+    if mode.grad and (edges or any(edge is not None for edge in own)):
         flags = [v.dtype.kind in "fcV" for v in first]
         recorded(_NoWay(name), tensors, flags, [*own, *edges.values()], ())
     return tensors

@@ -34,7 +34,9 @@ from .simplify import Move
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
+WORTH_SHARING = 1 << 14  # elements from which sweeps that read the same value are joined
 CHEAP = 4  # cost up to which single numbers are computed again rather than stored
+RECENT = 12  # groups that are looked at for something to share
 FEW_ROWS = 8  # fewer rows than this: a reduction is shared between threads as a whole
 SHORT_COLUMN = 256  # reductions across rows up to this length keep whole rows of vectors
 
@@ -94,6 +96,7 @@ class Fuser:
                 self._start(node, "host", ())
         if self.enabled:
             self._sink()
+            self._merge_readers()
         return [g for g in self.groups if g.nodes]
 
     def _sink(self) -> None:
@@ -129,6 +132,43 @@ class Fuser:
                     before |= maker.before | 1 << maker.number
                 changed |= before != group.before
                 group.before = before
+
+    def _merge_readers(self) -> None:
+        """Join sweeps that read the same large value and do not wait for each other: it is read once."""
+        by_input: dict[Value, list[Group]] = {}
+        for group in self.groups:
+            if group.kind == "sweep" and product(group.space) >= WORTH_SHARING:
+                for root in {self.geometry(v).root for v in group.inputs}:
+                    if root.size == product(group.space):
+                        by_input.setdefault(root, []).append(group)
+        for readers in by_input.values():
+            for n, first in enumerate(readers):
+                for second in readers[n + 1 :]:
+                    if first.nodes and second.nodes and first is not second:
+                        self._merge(first, second)
+
+    def _merge(self, first: Group, second: Group) -> bool:
+        """Move the nodes of `second` into `first` where nothing speaks against it."""
+        if product(first.space) != product(second.space):
+            return False
+        if first.before >> second.number & 1 or second.before >> first.number & 1:
+            return False
+        if len(first.nodes) + len(second.nodes) > MOST_NODES // 2 or len(first.inputs | second.inputs) > MOST_INPUTS:
+            return False
+        factors = common_factors(first.space, second.space)
+        if factors is None:
+            return False
+        first.cut(factors)
+        second.cut(factors)
+        if first.rows is not None and second.rows is not None and first.rows != second.rows:
+            return False
+        nodes, masks = second.nodes, second.masks
+        first.rows = first.rows or second.rows
+        first.row_sums |= second.row_sums
+        first.late |= second.late
+        self._take(second, first)
+        first.masks.update({v: masks[v] for v in (n.output for n in nodes)})
+        return True
 
     def _saves(self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]) -> bool:
         """Whether no more values of the group have to be stored without the node than with it."""
@@ -415,9 +455,26 @@ class Fuser:
             and self._has_room(node, group)
             and origin not in group.late
             and self._join_reduction(node, group, origin)
-        ):
+        ) and not (self.enabled and self._join_readers(node, x)):
             group = self._start(node, "sweep", squeezed(x.shape))
             self._set_reduction(node, group, (True,) * len(group.space))
+
+    def _join_readers(self, node: Node, x: Value) -> bool:
+        """Put a reduction of a value in memory into a sweep over rows that reads the same value."""
+        root = self.geometry(x).root
+        for group in reversed(self.groups[-RECENT:]):
+            if group.kind != "sweep" or group.rows is None or product(group.space) != x.size:
+                continue
+            if not any(self.geometry(v).root is root for v in group.inputs):
+                continue
+            factors = common_factors(group.space, squeezed(x.shape))
+            if factors is None or not self._has_room(node, group) or not self._independent(node, group):
+                continue
+            group.cut(factors)
+            self._enter(node, group)
+            self._set_reduction(node, group, (True,) * len(group.space))
+            return True
+        return False
 
     def _join_reduction(self, node: Node, group: Group, origin: Value) -> bool:
         x = node.inputs[0]

@@ -19,15 +19,19 @@ from ..ops.base import pick
 from ..ops.formula import Meta
 from ..tensor import Tensor, wrap
 from .graph import Argument, Captured, Constant, Graph, Value
+from .scope import NoWayBack
 from .trace import Tracer
 
 
 class Backward:
     """The backward pass of a program: a graph whose arguments are those of the program, the gradients of `results`
-    (numbers among the differentiable results) and the values `saved`, and whose outputs are gradients of `leaves`."""
+    (numbers among the differentiable results) and the values `saved`, and whose outputs are gradients of `leaves`.
+    `refusal`: why there is none."""
 
-    def __init__(self, graph: Graph, results: list[int], saved: list[Value], leaves: list[Any]) -> None:
-        self.graph, self.results, self.saved, self.leaves = graph, results, saved, leaves
+    def __init__(
+        self, graph: Graph, results: list[int], saved: list[Value], leaves: list[Any], refusal: Exception | None = None
+    ) -> None:
+        self.graph, self.results, self.saved, self.leaves, self.refusal = graph, results, saved, leaves, refusal
 
 
 def split_backward(tracer: Tracer, results: Sequence[Any], proxies: Sequence[Tensor]) -> Backward | None:
@@ -39,11 +43,15 @@ def split_backward(tracer: Tracer, results: Sequence[Any], proxies: Sequence[Ten
     roots = [results[k] for k in wanted]
     ends = list(leaves(edge_of(x) for x in roots).values())
     count = len(proxies)
+    positions = {id(x): k for k, x in enumerate(proxies)}
     grads = [tracer.fresh(graph.source(Argument(count + k), tuple(x.shape), x.dtype.np)) for k, x in enumerate(roots)]
-    caught = sweep([edge_of(x) for x in roots], grads, ends, retain_graph=True, accumulate=False)
+    try:
+        caught = sweep([edge_of(x) for x in roots], grads, ends, retain_graph=True, accumulate=False)
+    except NoWayBack as error:
+        del graph.nodes[mark:]
+        return Backward(Graph(), wanted, [], [positions.get(id(x), x) for x in ends], error)
     ends = [x for x in ends if id(x) in caught]
     outputs = [tracer.value(caught[id(x)].to(x.dtype)) for x in ends]
-    positions = {id(x): k for k, x in enumerate(proxies)}
     targets = [positions.get(id(x), x) for x in ends]
     back = Graph()
     saved = _moved(graph, back, mark, count + len(roots), outputs, _written(tracer))
@@ -105,6 +113,8 @@ class Pull:
             x.node, x._needs_grad = pick(node, index), True
 
     def pull(self, node: TapeNode, g: Sequence[Any], useful: Any = None) -> list[Any]:
+        if self.backward.refusal is not None:
+            raise self.backward.refusal
         if mode.grad:
             raise AutogradError(
                 "backward: what a compiled function returned cannot be differentiated twice; compile the function that "

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd.tape import Node as TapeNode
 from ..autograd.tape import counter, edge_of, sweep
-from ..errors import ShapeError, TraceError
+from ..errors import AutogradError, ShapeError, TraceError
 from ..ops.base import pick
 from ..ops.batching import same_memory, zeros_of
 from ..ops.formula import Meta
@@ -20,6 +20,10 @@ from .graph import Argument, Constant, Graph, Node, Source, Value
 from .traced import Memory, Stand, user_line
 
 WIDEST = 4  # a saved part of a value up to so many times as large is saved as the whole of it
+
+
+class NoWayBack(AutogradError):
+    """A gradient was asked for through a loop whose length only the run tells."""
 
 
 class Scope:
@@ -170,19 +174,21 @@ class Part:
         return isinstance(root.node.op, Source) or not self.is_saved(root) or root.size <= WIDEST * v.size
 
     def _copy(self, node: Node, inputs: Sequence[Value]) -> None:
-        copy = Node(node.op, inputs, node.params, node.line)
-        self.known.update(zip(node.outputs, copy.make(*((v.shape, v.dtype) for v in node.outputs)), strict=True))
-        self.front.append(copy)
+        made = self._add(node.op, inputs, node.params, *((v.shape, v.dtype) for v in node.outputs))
+        self.known.update(zip(node.outputs, made, strict=True))
+
+    def _add(self, op: Any, inputs: Sequence[Value], params: dict[str, Any], *kinds: Any) -> tuple[Value, ...]:
+        self.front.append(Node(op, inputs, params))
+        self.inside.add(id(self.front[-1]))
+        return self.front[-1].make(*kinds)
 
     def argument(self, like: Value) -> Value:
-        self.front.append(Node(Argument(-1), ()))
-        return self.front[-1].make((like.shape, like.dtype))[0]
+        return self._add(Argument(-1), (), {}, (like.shape, like.dtype))[0]
 
     def zero(self, shape: Sequence[int], kind: np.dtype) -> Value:
-        self.front.append(Node(Constant(np.zeros((), kind)), ()))
+        number = self._add(Constant(np.zeros((), kind)), (), {}, ((), kind))
         step, params = repeating(shape)
-        self.front.append(Node(step, self.front[-1].make(((), kind)), params))
-        return self.front[-1].make((shape, kind))[0]
+        return self._add(step, number, params, (shape, kind))[0]
 
     def graph(self, arguments: Sequence[Value], results: Sequence[Value], first: int = 0) -> Graph:
         """The finished graph; its arguments are numbered in the order given here, from `first` on."""

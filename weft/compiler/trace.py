@@ -28,6 +28,7 @@ from .effects import Journal
 from .graph import Argument, Captured, Fetched, Graph, State, Value
 from .infer import result_dtype, results_of, strides_like
 from .numbers import Numbers, changed_option
+from .scope import Scope
 from .streams import Place, Streams
 from .traced import OVERLAY, Memory, Stand, no_values, plain, stand_in, user_line
 
@@ -56,7 +57,7 @@ class Tracer(Numbers):
         self.captured: list[tuple[Tensor, np.ndarray]] = []
         self.scalars: dict[tuple[Any, ...], Value] = {}
         self.looked_at: set[int] = set()  # arguments whose gradient was asked for
-        self.scopes: list[control.Scope | None] = [None]  # the bodies of control flow being traced, innermost last
+        self.scopes: list[Scope | None] = [None]  # the bodies of control flow being traced, innermost last
 
     # ----------------------------------------------------------------------------- being in force
     @contextlib.contextmanager

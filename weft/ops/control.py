@@ -26,9 +26,7 @@ from .view import unbind
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
 
 
-def scan(
-    f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
-) -> tuple[Any, Any]:
+def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
     """(c_T, (y_0, …, y_{T−1})) with (c_{t+1}, y_t) = f(c_t, x_t) and c_0 = `init`, as in JAX.
 
     `init`, `xs` and what f returns are tensors or nested containers of them. f gets the slices of `xs` along the first
@@ -307,6 +305,8 @@ def _truth(pred: Any, name: str) -> bool:
     if isinstance(pred, (bool, np.bool_)):
         return bool(pred)
     if not isinstance(pred, Tensor):
-        raise DtypeError(f"{name}: the condition must be a bool or a one-element bool tensor, got {type(pred).__name__}")
+        raise DtypeError(
+            f"{name}: the condition must be a bool or a one-element bool tensor, got {type(pred).__name__}"
+        )
     _check_truth(pred, name)
     return bool(pred)
