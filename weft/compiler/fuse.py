@@ -34,6 +34,7 @@ from .simplify import Move
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
+MOST_REPEATED = 5  # nodes that are computed again to save a store
 WORTH_SHARING = 1 << 14  # elements from which sweeps that read the same value are joined
 CHEAP = 4  # cost up to which single numbers are computed again rather than stored
 RECENT = 12  # groups that are looked at for something to share
@@ -97,6 +98,7 @@ class Fuser:
         if self.enabled:
             self._sink()
             self._merge_readers()
+            self._repeat()
         return [g for g in self.groups if g.nodes]
 
     def _sink(self) -> None:
@@ -132,6 +134,96 @@ class Fuser:
                     before |= maker.before | 1 << maker.number
                 changed |= before != group.before
                 group.before = before
+
+    def _repeat(self) -> None:
+        """Compute cheap values again in the groups that read them, from values these read anyway: they are not stored."""
+        users, results = self.graph.users(), set(self.graph.results)
+        for group in self.groups:
+            if group.kind not in ("sweep", "anchor") or (group.anchor is not None and not group.anchor.fusible):
+                continue
+            for node in list(group.nodes):
+                out = node.output
+                readers = users.get(out, [])
+                if out in results or out in self.sure or out.size < WORTH_SHARING or not is_pointwise(node):
+                    continue
+                abroad = [user for user in readers if self.home.get(user) is not group]
+                if not abroad or any(self.home.get(user) is None for user in abroad):
+                    continue
+                recipe = self._recipe(node, group, users, results)
+                if recipe is None:
+                    continue
+                targets = {id(g): g for g in (self.home[user] for user in abroad)}.values()
+                if all(self._can_repeat(node, recipe, target) for target in targets):
+                    for target in targets:
+                        self._copy(node, recipe[0], target)
+                    users = self.graph.users()
+        self.graph.renumber()
+
+    def _recipe(
+        self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]
+    ) -> tuple[list[Node], set[Value]] | None:
+        """The few cheap nodes that make a value from values in memory, and those values; None: too much."""
+        nodes: list[Node] = []
+        bases: set[Value] = set()
+        pending = [node]
+        while pending:
+            n = pending.pop()
+            if n in nodes:
+                continue
+            if not is_pointwise(n) or getattr(n.op, "cost", 1) > 1 or len(nodes) == MOST_REPEATED or is_view(n.output):
+                return None
+            nodes.append(n)
+            for v in n.inputs:
+                if isinstance(v.node.op, (Fetched, Constant)) or v.node in self.repeated:
+                    continue
+                if is_view(v):
+                    return None
+                home = self.home.get(v.node)
+                inside = home is group and v not in results and v not in self.sure
+                if inside and all(self.home.get(user) is group for user in users[v]):
+                    pending.append(v.node)
+                else:
+                    bases.add(v)
+        return sorted(nodes, key=self._place), bases
+
+    def _can_repeat(self, node: Node, recipe: tuple[list[Node], set[Value]], target: Group) -> bool:
+        nodes, bases = recipe
+        if target.kind not in ("sweep", "anchor") or product(target.space) != node.output.size:
+            return False
+        if len(target.nodes) + len(nodes) > MOST_NODES or not all(
+            base in target.inputs or self.home.get(base.node) is target or base.size == 1 for base in bases
+        ):
+            return False
+        for n in nodes:
+            cut = common_factors(target.space, squeezed(n.output.shape))
+            if n.output.shape != node.output.shape or cut is None or len(cut) != len(target.space):
+                return False
+            if target.kind == "anchor" and not (target.anchor.fusible and self._fits_anchor(n, target, cut)):
+                return False
+        for user in target.nodes:
+            if node.output in user.inputs and (not is_pointwise(user) or user.output.shape != node.output.shape):
+                return False
+        return True
+
+    def _copy(self, node: Node, nodes: list[Node], target: Group) -> None:
+        """Copies of nodes in the target group, read there in the place of `node`."""
+        made: dict[Value, Value] = {}
+        first = next(i for i, n in enumerate(target.nodes) if node.output in n.inputs)
+        at = self.graph.nodes.index(target.nodes[first])
+        copies = []
+        for n in nodes:
+            copy = Node(n.op, tuple(made.get(v, v) for v in n.inputs), n.params, n.line)
+            made[n.output] = copy.make((n.output.shape, n.output.dtype))[0]
+            copy.number = target.nodes[first].number
+            copies.append(copy)
+        self.graph.nodes[at:at] = copies
+        for user in target.nodes:
+            user.inputs = tuple(made[node.output] if v is node.output else v for v in user.inputs)
+        target.nodes[first:first] = copies
+        for copy in copies:
+            self.home[copy] = target
+            target.masks[copy.output] = (True,) * len(target.space)
+        target.inputs = {v for v in target.inputs if v is not node.output}
 
     def _merge_readers(self) -> None:
         """Join sweeps that read the same large value and do not wait for each other: it is read once."""
@@ -284,7 +376,9 @@ class Fuser:
         found = {}
         for v in node.inputs:
             group = self._owner(v)
-            if group is not None and group.kind in ("sweep", "anchor") and self.geometry(v).root not in self.sure:
+            if group is None or group.kind not in ("sweep", "anchor") or self.geometry(v).root in self.sure:
+                continue
+            if group.anchor is None or group.anchor.fusible:
                 found[group.number] = group
         rank = lambda g: (g.kind == "anchor", g.rows is not None or bool(g.late), g.number)
         return sorted(found.values(), key=rank, reverse=True)
