@@ -20,7 +20,7 @@ import numpy as np
 
 from ..autograd.modes import mode
 from ..ops import base
-from ..ops.primitive import Contraction, Elementwise, Indexing, Primitive, Reduction
+from ..ops.primitive import Contraction, Elementwise, Primitive, Reduction
 from ..runtime.pool import get_pool
 from ..runtime.settings import are_deterministic_algorithms_enabled
 from ..runtime.threads import get_num_threads
@@ -63,14 +63,14 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
         found = _known.get(key, 0)
     except TypeError:  # a parameter that cannot be a key
         return mode.run(compute, *arrays, **params)
-    if found.__class__ is EagerPlan:
-        return found(arrays)
-    if found is not None:
+    if found is not None and found.__class__ is not EagerPlan:
         found = _known[key] = _tried(primitive, arrays, params, found)
-        if found.__class__ is EagerPlan:
-            return found(arrays)
         if len(_known) > MOST_KNOWN:
             del _known[next(iter(_known))]
+    if found.__class__ is EagerPlan:
+        result = found(arrays)
+        if result is not None:
+            return result
     return mode.run(compute, *arrays, **params)
 
 
@@ -110,7 +110,7 @@ def _is_inside() -> bool:
 
 def is_native(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> bool:
     """Whether there may be a native form that computes the same as NumPy, errors included."""
-    if isinstance(primitive, Indexing) or not arrays or not all(a.size and a.flags.aligned for a in arrays):
+    if not arrays or not all(a.size and a.flags.aligned for a in arrays):
         return False
     if not all(a.dtype in _TYPES for a in arrays) or arrays[0].dtype not in _FLOATS:
         return False
@@ -159,7 +159,7 @@ def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
         kinds, many = infer.results_of(primitive, values, params)
     graph.outputs = list(graph.add(primitive, values, params).make(*kinds))
     plan = build_plan(graph)
-    if not all(isinstance(segment, int) for segment in plan.segments):
+    if not plan.is_native or plan.spans:
         return None
     return EagerPlan(plan, len(arrays), many, order)
 
@@ -185,11 +185,12 @@ _arena = _Arena()
 
 
 class EagerPlan:
-    """A plan whose arguments and results lie elsewhere at every call."""
+    """A plan whose arguments and results lie elsewhere at every call. None: an index was out of range."""
 
     def __init__(self, plan: Plan, arguments: int, many: bool, order: Sequence[int] | None) -> None:
         (self.segment,), self.threads, self.many = plan.segments, plan.threads, many
         self.kept = plan.words, plan.native_tables, plan.handles, plan.arrays
+        self.flag = plan.flag if address(plan.flag) in plan.words else None
         self.cells = (ctypes.c_int64 * len(plan.words)).from_buffer(plan.words)
         self.results = [_form(v.shape, v.dtype, order) for v in plan.outputs]
         numbers = {v: position for position, v in plan.arguments}
@@ -210,6 +211,9 @@ class EagerPlan:
             for number, word, offset in self.places:
                 cells[word] = starts[number] + offset
             get_pool(self.threads).run(self.segment)
+        if self.flag is not None and self.flag[0]:
+            self.flag[0] = 0
+            return None
         return tuple(made) if self.many else made[0]
 
     def _move(self, base: int) -> None:

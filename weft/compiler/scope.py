@@ -15,7 +15,7 @@ from ..ops.batching import same_memory, zeros_of
 from ..ops.formula import Meta
 from ..ops.tracing import repeating
 from ..tensor import Tensor, new
-from .geometry import Geometry, is_view
+from .geometry import contiguous_strides, is_view, stand_in
 from .graph import Argument, Constant, Graph, Node, Source, Value
 from .traced import Memory, Stand, user_line
 
@@ -85,7 +85,7 @@ class Scope:
                 inside.add(id(node))
         graph.nodes[self.mark :] = kept
         for stand in self.looked_up:
-            if id(stand.value.node) in inside:
+            if stand.value is not None and id(stand.value.node) in inside:
                 stand.value, stand.version = None, -1
                 if stand.memory.value is not None and id(stand.memory.value.node) in inside:
                     stand.memory.value = None
@@ -167,8 +167,16 @@ class Part:
             self.known[v] = table[v] = self.argument(v)
 
     def _is_window(self, v: Value) -> bool:
+        """Whether a view can be taken here: of a dense argument, and not of a much larger one that must be saved."""
+        root, steps = v, []
+        while is_view(root):
+            steps.append(root)
+            root = root.node.inputs[0]
+        seen = stand_in(root.shape, root.dtype, contiguous_strides(root.shape, root.dtype.itemsize))
         try:
-            root = Geometry()(v).root
+            for step in reversed(steps):
+                seen = step.node.op.reference(seen, **step.node.params)
+                seen = seen[step.index] if isinstance(seen, tuple) else seen
         except (ShapeError, ValueError):
             return False
         return isinstance(root.node.op, Source) or not self.is_saved(root) or root.size <= WIDEST * v.size

@@ -296,6 +296,8 @@ class Tracer(Numbers):
         """Copy `value` into the memory of `target`."""
         if "_fetch" in target.__dict__:
             raise changed_option("a number")
+        if self.scopes[-1] is not None:
+            self.scopes[-1].check_write(self.stand(target).memory)
         with self.opened():
             target._check_writable(name)
         if value.dtype is not target.dtype and can_cast(value.dtype, target.dtype):

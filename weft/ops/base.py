@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -27,12 +28,16 @@ PRIMITIVES: dict[str, Primitive] = {}
 LARGE = {"0": sys.maxsize, "always": 0}.get(os.environ.get("WEFT_EAGER_NATIVE", ""), 1 << 12)
 
 
+@functools.cache
+def _run_natively() -> Callable:
+    from ..compiler.eager import run
+
+    return run
+
+
 def run_large(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     """What `compute` gives, by a native plan where that is faster."""
-    global run_large
-    from ..compiler.eager import run as run_large
-
-    return run_large(primitive, compute, arrays, params)
+    return _run_natively()(primitive, compute, arrays, params)
 
 
 class Primitive:

@@ -14,8 +14,11 @@ import numpy as np
 from numpy import ndarray
 
 from ..autograd.modes import mode
+from ..dtype import int32
 from ..runtime.threads import in_parallel
+from .elementwise import where
 from .primitive import PRIMITIVES, Opaque, register_module
+from .ranges import arange
 
 PIECE = 1 << 18  # elements worked on at a time: large enough that threads seldom wait for each other
 
@@ -399,6 +402,19 @@ class ClassEntropySlope(Opaque):
         in_parallel(work, pieces(x))
         return (out,)
 
+    def shapes(self, g, x, index, normalizer, *, mean):
+        return ((x.shape, x.dtype),)
+
+    def parts(self, g, x, index, normalizer, *, mean):
+        scale = g / len(x) if mean else g.unsqueeze(1)
+        p = (x - normalizer.unsqueeze(1)).exp()
+        return (where(_is_class(x, index), p - 1, p) * scale,)
+
+
+def _is_class(x: Any, index: Any) -> Any:
+    """One-hot rows, in tensor operations. Shape: (N, C), (N,) → (N, C)."""
+    return arange(x.shape[1], dtype=int32) == index.to(int32).unsqueeze(1)
+
 
 class ClassEntropy(Fused):
     """log Σ_c exp x_c − x_t, the negative log probability of class t, of each row or its mean.
@@ -421,6 +437,14 @@ class ClassEntropy(Fused):
         in_parallel(work, pieces(x))
         loss = normalizer - x[np.arange(len(x)), index]
         return np.asarray(loss.mean()) if mean else loss, normalizer
+
+    def shapes(self, x, index, *, mean):
+        return (() if mean else (x.shape[0],), x.dtype), ((x.shape[0],), x.dtype)
+
+    def parts(self, x, index, *, mean):
+        normalizer = x.logsumexp(1)
+        loss = normalizer - where(_is_class(x, index), x, 0).sum(1)
+        return (loss.mean() if mean else loss), normalizer
 
     def formula(self, g, x, index, *, mean):
         one_hot = x.detach() * 0
