@@ -49,10 +49,11 @@ def _same(a, b):
             assert x == y
 
 
+@pytest.mark.parametrize("backend", ["host", "native"])
 @pytest.mark.parametrize("name", CASES)
-def test_compiled_is_eager(name):
+def test_compiled_is_eager(name, backend):
     expected = _run(CASES[name], lambda function: function)
-    found = _run(CASES[name], host)
+    found = _run(CASES[name], lambda function: compile(function, backend=backend))
     _same(expected, found)
 
 

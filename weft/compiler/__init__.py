@@ -27,13 +27,16 @@ PIPELINE = (
     "views",  # copies where a view cannot be taken of dense memory
     "results",  # outputs and states, each with memory of its own
     "fuse",  # nodes gathered into kernels
+    "refine",  # nodes moved between kernels, sweeps joined, cheap values repeated: fewer stores
     "place",  # final values written straight into their states
     "loops",  # groups as loop nests with operands addressed by strides
     "schedule",  # kernels ordered into phases between barriers
     "buffers",  # temporary values sharing memory
     "build",  # LLVM text, machine code, the table of steps
 )
-OPTIONAL = frozenset({"prune", "windows", "constants", "neutral", "share", "orient", "fuse", "place", "schedule", "buffers"})
+OPTIONAL = frozenset(
+    {"prune", "windows", "constants", "neutral", "share", "orient", "fuse", "refine", "place", "schedule", "buffers"}
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -44,7 +47,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def build_plan(graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None) -> Any:
+def build_plan(
+    graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None
+) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
     from . import bodies, simplify, verify
     from .anchors import choose_layouts, find_anchors
@@ -53,6 +58,7 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     from .geometry import Geometry
     from .loops import Lowering
     from .plan import Plan
+    from .refine import refine
     from .schedule import arrange, beside, in_place
 
     threads = threads or get_num_threads()
@@ -85,8 +91,12 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     graph_pass("results", functools.partial(simplify.separate_results, geometry=geometry))
     fuser = Fuser(graph, geometry, anchors, "fuse" in on)
     groups = fuser.run()
+    note("fuse", _listed(groups))
+    if {"fuse", "refine"} <= on:
+        refine(fuser)
+        groups = [g for g in groups if g.nodes]
+        note("refine", _listed(groups))
     verify.check_groups(fuser, groups)
-    note("fuse", "\n".join(f"  {g.kind} {g.number} {list(g.space)}: {', '.join(n.op.name for n in g.nodes)}" for g in groups))
     if "place" in on:
         homes, order, closing = in_place(graph, fuser)
         beside(graph, fuser, homes)
@@ -102,6 +112,10 @@ def build_plan(graph: Graph, threads: int | None = None, without: Collection[str
     slots = arrange(steps, before, threads, "schedule" in on)
     verify.check_slots(slots, before)
     return Plan(graph, slots, lowering, closing, threads, "buffers" in on)
+
+
+def _listed(groups: list[Any]) -> str:
+    return "\n".join(f"  {g.kind} {g.number} {list(g.space)}: {', '.join(n.op.name for n in g.nodes)}" for g in groups)
 
 
 def _stored(graph: Graph, fuser: Any) -> set[Any]:

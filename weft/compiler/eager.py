@@ -40,9 +40,10 @@ CALLS = 3  # of one operation and geometry before a plan is built: many never co
 WORK = 1 << 20  # elements that these calls must have seen
 FREE_PLANS = 128  # built without asking whether it pays
 BUILDING = 1 << 24  # elements that NumPy computes in the time that one more is built
-MOST_KNOWN = 2048  # operations and geometries remembered
+MOST_KNOWN, MOST_FAILURES = 2048, 16  # remembered
 
 _known: dict[Any, Any] = {}  # plans; numbers of calls so far; None where NumPy is to be used
+failures: list[tuple[str, Exception]] = []  # why plans could not be built, the last ones
 _lock, _building = threading.Lock(), threading.Lock()
 _credit = FREE_PLANS * BUILDING
 
@@ -92,9 +93,9 @@ def _tried(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
             return calls
         _credit -= BUILDING
         return _built(primitive, arrays, params)
-    except Exception:
-        if always:
-            raise
+    except Exception as error:
+        failures.append((primitive.title, error))
+        del failures[:-MOST_FAILURES]
         return None
     finally:
         _building.release()
@@ -118,7 +119,7 @@ def is_native(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str,
         return primitive.lower is not None
     if isinstance(primitive, Reduction) and primitive.combine is not None:
         return True
-    return primitive.parts is not None or primitive.native is not None
+    return not (primitive.parts is primitive.native is primitive.pieces is None)
 
 
 _FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
@@ -250,7 +251,8 @@ if sys.implementation.name == "cpython" and _quick_pointer(_probe) == address(_p
 
 def _after_fork() -> None:
     global _lock, _building
-    _lock, _building = threading.Lock(), threading.Lock()
+    failures: list[tuple[str, Exception]] = []  # why plans could not be built, the last ones
+_lock, _building = threading.Lock(), threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

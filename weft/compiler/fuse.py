@@ -34,7 +34,6 @@ from .simplify import Move
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
-MOST_REPEATED = 5  # nodes that are computed again to save a store
 WORTH_SHARING = 1 << 14  # elements from which sweeps that read the same value are joined
 CHEAP = 4  # cost up to which single numbers are computed again rather than stored
 RECENT = 12  # groups that are looked at for something to share
@@ -95,219 +94,7 @@ class Fuser:
                 self._start(node, "assembly", ())
             else:
                 self._start(node, "host", ())
-        if self.enabled:
-            self._sink()
-            self._merge_readers()
-            self._repeat()
         return [g for g in self.groups if g.nodes]
-
-    def _sink(self) -> None:
-        """Move pointwise nodes from the end of an anchor to the one group that uses them, where that saves stores."""
-        users, results = self.graph.users(), set(self.graph.results)
-        for group in self.groups:
-            if group.kind != "anchor":
-                continue
-            for node in reversed(group.nodes[1:]):
-                out = node.output
-                readers = users.get(out, [])
-                homes = {id(self.home.get(user)): self.home.get(user) for user in readers}
-                if out in results or out in self.sure or len(homes) != 1:
-                    continue
-                (target,) = homes.values()
-                if target is not None and target.kind in ("sweep", "anchor") and target is not group:
-                    if self._saves(node, group, users, results) and self._can_sink(node, target, readers):
-                        self._move(node, group, target)
-        self._find_order()
-
-    def _find_order(self) -> None:
-        """What each group waits for, found anew: nodes that moved take their reasons along."""
-        groups = [g for g in self.groups if g.nodes]
-        makers = {g: {self._owner(v) for node in g.nodes for v in node.inputs} - {None, g} for g in groups}
-        for group in groups:
-            group.before = 0
-        changed = True
-        while changed:
-            changed = False
-            for group in groups:
-                before = group.before
-                for maker in makers[group]:
-                    before |= maker.before | 1 << maker.number
-                changed |= before != group.before
-                group.before = before
-
-    def _repeat(self) -> None:
-        """Compute cheap values again in the groups that read them, from values these read anyway: they are not stored."""
-        users, results = self.graph.users(), set(self.graph.results)
-        for group in self.groups:
-            if group.kind not in ("sweep", "anchor") or (group.anchor is not None and not group.anchor.fusible):
-                continue
-            for node in list(group.nodes):
-                out = node.output
-                readers = users.get(out, [])
-                if out in results or out in self.sure or out.size < WORTH_SHARING or not is_pointwise(node):
-                    continue
-                abroad = [user for user in readers if self.home.get(user) is not group]
-                if not abroad or any(self.home.get(user) is None for user in abroad):
-                    continue
-                recipe = self._recipe(node, group, users, results)
-                if recipe is None:
-                    continue
-                targets = {id(g): g for g in (self.home[user] for user in abroad)}.values()
-                if all(self._can_repeat(node, recipe, target) for target in targets):
-                    for target in targets:
-                        self._copy(node, recipe[0], target)
-                    users = self.graph.users()
-        self.graph.renumber()
-
-    def _recipe(
-        self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]
-    ) -> tuple[list[Node], set[Value]] | None:
-        """The few cheap nodes that make a value from values in memory, and those values; None: too much."""
-        nodes: list[Node] = []
-        bases: set[Value] = set()
-        pending = [node]
-        while pending:
-            n = pending.pop()
-            if n in nodes:
-                continue
-            if not is_pointwise(n) or getattr(n.op, "cost", 1) > 1 or len(nodes) == MOST_REPEATED or is_view(n.output):
-                return None
-            nodes.append(n)
-            for v in n.inputs:
-                if isinstance(v.node.op, (Fetched, Constant)) or v.node in self.repeated:
-                    continue
-                if is_view(v):
-                    return None
-                home = self.home.get(v.node)
-                inside = home is group and v not in results and v not in self.sure
-                if inside and all(self.home.get(user) is group for user in users[v]):
-                    pending.append(v.node)
-                else:
-                    bases.add(v)
-        return sorted(nodes, key=self._place), bases
-
-    def _can_repeat(self, node: Node, recipe: tuple[list[Node], set[Value]], target: Group) -> bool:
-        nodes, bases = recipe
-        if target.kind not in ("sweep", "anchor") or product(target.space) != node.output.size:
-            return False
-        if len(target.nodes) + len(nodes) > MOST_NODES or not all(
-            base in target.inputs or self.home.get(base.node) is target or base.size == 1 for base in bases
-        ):
-            return False
-        for n in nodes:
-            cut = common_factors(target.space, squeezed(n.output.shape))
-            if n.output.shape != node.output.shape or cut is None or len(cut) != len(target.space):
-                return False
-            if target.kind == "anchor" and not (target.anchor.fusible and self._fits_anchor(n, target, cut)):
-                return False
-        for user in target.nodes:
-            if node.output in user.inputs and (not is_pointwise(user) or user.output.shape != node.output.shape):
-                return False
-        return True
-
-    def _copy(self, node: Node, nodes: list[Node], target: Group) -> None:
-        """Copies of nodes in the target group, read there in the place of `node`."""
-        made: dict[Value, Value] = {}
-        first = next(i for i, n in enumerate(target.nodes) if node.output in n.inputs)
-        at = self.graph.nodes.index(target.nodes[first])
-        copies = []
-        for n in nodes:
-            copy = Node(n.op, tuple(made.get(v, v) for v in n.inputs), n.params, n.line)
-            made[n.output] = copy.make((n.output.shape, n.output.dtype))[0]
-            copy.number = target.nodes[first].number
-            copies.append(copy)
-        self.graph.nodes[at:at] = copies
-        for user in target.nodes:
-            user.inputs = tuple(made[node.output] if v is node.output else v for v in user.inputs)
-        target.nodes[first:first] = copies
-        for copy in copies:
-            self.home[copy] = target
-            target.masks[copy.output] = (True,) * len(target.space)
-        target.inputs = {v for v in target.inputs if v is not node.output}
-
-    def _merge_readers(self) -> None:
-        """Join sweeps that read the same large value and do not wait for each other: it is read once."""
-        by_input: dict[Value, list[Group]] = {}
-        for group in self.groups:
-            if group.kind == "sweep" and product(group.space) >= WORTH_SHARING:
-                for root in {self.geometry(v).root for v in group.inputs}:
-                    if root.size == product(group.space):
-                        by_input.setdefault(root, []).append(group)
-        for readers in by_input.values():
-            for n, first in enumerate(readers):
-                for second in readers[n + 1 :]:
-                    if first.nodes and second.nodes and first is not second:
-                        self._merge(first, second)
-
-    def _merge(self, first: Group, second: Group) -> bool:
-        """Move the nodes of `second` into `first` where nothing speaks against it."""
-        if product(first.space) != product(second.space):
-            return False
-        if first.before >> second.number & 1 or second.before >> first.number & 1:
-            return False
-        if len(first.nodes) + len(second.nodes) > MOST_NODES // 2 or len(first.inputs | second.inputs) > MOST_INPUTS:
-            return False
-        factors = common_factors(first.space, second.space)
-        if factors is None:
-            return False
-        first.cut(factors)
-        second.cut(factors)
-        if first.rows is not None and second.rows is not None and first.rows != second.rows:
-            return False
-        nodes, masks = second.nodes, second.masks
-        first.rows = first.rows or second.rows
-        first.row_sums |= second.row_sums
-        first.late |= second.late
-        self._take(second, first)
-        first.masks.update({v: masks[v] for v in (n.output for n in nodes)})
-        return True
-
-    def _saves(self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]) -> bool:
-        """Whether no more values of the group have to be stored without the node than with it."""
-        more = 0
-        for v in dict.fromkeys(node.inputs):
-            root = self.geometry(v).root
-            if self.home.get(root.node) is not group:
-                continue
-            stored = root in results or root in self.sure
-            more += not stored and all(self.home.get(user) is group for user in users[root])
-        return more <= 1
-
-    def _can_sink(self, node: Node, target: Group, readers: list[Node]) -> bool:
-        out = node.output
-        factors = common_factors(target.space, squeezed(out.shape))
-        if product(target.space) != out.size or factors is None or not self._has_room(node, target):
-            return False
-        if not self._independent(node, target):
-            return False
-        if target.kind == "anchor":
-            if not target.anchor.fusible or not self._fits_anchor(node, target, factors):
-                return False
-        else:
-            target.cut(factors)
-        for user in readers:
-            if target.anchor is not None and user is target.anchor.node:
-                return False
-            x = user.inputs[0]
-            domain = x.shape if is_reduction(user) else user.output.shape
-            cut = common_factors(target.space, squeezed(domain))
-            if cut is None:
-                return False
-            for v in user.inputs:
-                if self.geometry(v).root is out:
-                    origin, mask = self.origin(v, domain, cut)
-                    if origin is not out or mask is None or not all(mask):
-                        return False
-        return True
-
-    def _move(self, node: Node, group: Group, target: Group) -> None:
-        group.nodes.remove(node)
-        del group.masks[node.output]
-        target.inputs = {v for v in target.inputs if self.geometry(v).root is not node.output}
-        self._enter(node, target)
-        first = target.nodes[:1] if target.kind == "anchor" else []
-        target.nodes = first + sorted(target.nodes[len(first) :], key=self._place)
-        target.masks[node.output] = (True,) * len(target.space)
 
     def _find_repeated(self) -> set[Node]:
         """Cheap operations on single numbers that Python gives: done again in each kernel that needs them."""
@@ -336,7 +123,7 @@ class Fuser:
     def _start(self, node: Node, kind: str, space: Sequence[int]) -> Group:
         group = Group(len(self.groups), kind, space)
         self.groups.append(group)
-        self._enter(node, group)
+        self.enter(node, group)
         return group
 
     def _start_anchor(self, node: Node) -> None:
@@ -346,12 +133,12 @@ class Fuser:
         if anchor.fusible:
             group.masks[node.output] = (True,) * len(group.space)
 
-    def _enter(self, node: Node, group: Group) -> None:
+    def enter(self, node: Node, group: Group) -> None:
         group.nodes.append(node)
         self.home[node] = group
         before = group.before
         for v in node.inputs:
-            source = self._owner(v)
+            source = self.owner(v)
             if source is not None and source is not group:
                 group.before |= source.before | 1 << source.number
             if source is not group:
@@ -361,7 +148,7 @@ class Fuser:
                 if other.before >> group.number & 1:
                     other.before |= group.before
 
-    def _owner(self, value: Value) -> Group | None:
+    def owner(self, value: Value) -> Group | None:
         """The group that makes what a value is a view of."""
         return self.home.get(self.geometry(value).root.node)
 
@@ -375,7 +162,7 @@ class Fuser:
             return []
         found = {}
         for v in node.inputs:
-            group = self._owner(v)
+            group = self.owner(v)
             if group is None or group.kind not in ("sweep", "anchor") or self.geometry(v).root in self.sure:
                 continue
             if group.anchor is None or group.anchor.fusible:
@@ -383,22 +170,22 @@ class Fuser:
         rank = lambda g: (g.kind == "anchor", g.rows is not None or bool(g.late), g.number)
         return sorted(found.values(), key=rank, reverse=True)
 
-    def _independent(self, node: Node, group: Group) -> bool:
+    def independent(self, node: Node, group: Group) -> bool:
         """Whether no input of the node from elsewhere waits for the group."""
         for v in node.inputs:
-            owner = self._owner(v)
+            owner = self.owner(v)
             if owner is not None and owner is not group and owner.before >> group.number & 1:
                 return False
         return True
 
-    def _has_room(self, node: Node, group: Group) -> bool:
-        new = sum(self._owner(v) is not group for v in node.inputs)
+    def has_room(self, node: Node, group: Group) -> bool:
+        new = sum(self.owner(v) is not group for v in node.inputs)
         return len(group.nodes) < MOST_NODES and len(group.inputs) + new <= MOST_INPUTS
 
     # ------------------------------------------------------------------------------------- placing
     def _place_pointwise(self, node: Node) -> None:
         for group in self._candidates(node):
-            if self._has_room(node, group) and self._independent(node, group) and self._join(node, group):
+            if self.has_room(node, group) and self.independent(node, group) and self._join(node, group):
                 self._gather(node, group)
                 return
         group = self._start(node, "sweep", squeezed(node.output.shape))
@@ -407,12 +194,17 @@ class Fuser:
     def _gather(self, node: Node, group: Group) -> None:
         """Take groups into this one that make other inputs of the node and nothing but pointwise values."""
         for v in node.inputs:
-            other = self._owner(v)
+            other = self.owner(v)
             if other is not None and other is not group and self._can_take(other, group):
-                self._take(other, group)
+                self.take(other, group)
 
     def _can_take(self, other: Group, group: Group) -> bool:
-        if other.kind != "sweep" or other.rows is not None or other.late or product(other.space) != product(group.space):
+        if (
+            other.kind != "sweep"
+            or other.rows is not None
+            or other.late
+            or product(other.space) != product(group.space)
+        ):
             return False
         if len(group.nodes) + len(other.nodes) > MOST_NODES or len(group.inputs | other.inputs) > MOST_INPUTS:
             return False
@@ -427,13 +219,13 @@ class Fuser:
         if group.kind == "anchor":
             for node in other.nodes:
                 cut = common_factors(group.space, squeezed(node.output.shape))
-                if cut is None or not self._fits_anchor(node, group, cut):
+                if cut is None or not self.fits_anchor(node, group, cut):
                     return False
         else:
             group.cut(factors)
         for node in group.nodes:
             for v in node.inputs:
-                if self._owner(v) is other and not self._reads_in_step(node, v, group, other):
+                if self.owner(v) is other and not self._reads_in_step(node, v, group, other):
                     return False
         return True
 
@@ -447,21 +239,21 @@ class Fuser:
         origin, mask = self.origin(v, node.output.shape, cut)
         return origin in other.masks and mask is not None and all(mask)
 
-    def _take(self, other: Group, group: Group) -> None:
+    def take(self, other: Group, group: Group) -> None:
         """Move all nodes of `other` into `group`."""
         first = group.nodes[:1] if group.kind == "anchor" else []
-        group.nodes = first + sorted(other.nodes + group.nodes[len(first) :], key=self._place)
+        group.nodes = first + sorted(other.nodes + group.nodes[len(first) :], key=self.place)
         for node in other.nodes:
             self.home[node] = group
             group.masks[node.output] = (True,) * len(group.space)
-        group.inputs = {v for v in group.inputs | other.inputs if self._owner(v) is not group}
+        group.inputs = {v for v in group.inputs | other.inputs if self.owner(v) is not group}
         group.before = (group.before | other.before) & ~(1 << other.number)
         for g in self.groups:
             if g.before >> other.number & 1:
                 g.before = (g.before & ~(1 << other.number)) | group.before | 1 << group.number
         other.nodes, other.masks = [], {}
 
-    def _place(self, node: Node) -> int:
+    def place(self, node: Node) -> int:
         return node.number
 
     def _join(self, node: Node, group: Group) -> bool:
@@ -481,7 +273,7 @@ class Fuser:
             if inner is None or len(inner) != len(kept):
                 return False  # would cut the space finer: seldom worth it
             factors = group.space
-        if factors is None or (group.kind == "anchor" and not self._fits_anchor(node, group, factors)):
+        if factors is None or (group.kind == "anchor" and not self.fits_anchor(node, group, factors)):
             return False
         if group.kind != "anchor":
             group.cut(factors)
@@ -492,7 +284,7 @@ class Fuser:
         for v in node.inputs:
             origin, mask = self.origin(v, shape, sizes)
             if self.home.get(origin.node) is not group:
-                if self._owner(v) is group:
+                if self.owner(v) is group:
                     return False
                 continue
             if mask is None or origin in group.late:
@@ -506,7 +298,7 @@ class Fuser:
                 spread[i] = m
             if tuple(spread) != group.masks[origin]:
                 return False
-        self._enter(node, group)
+        self.enter(node, group)
         group.masks[node.output] = chosen or (True,) * len(group.space)
         return True
 
@@ -514,7 +306,7 @@ class Fuser:
         """How the values of the group that the node reads vary: their common pattern, smaller than the space."""
         found = None
         for v in node.inputs:
-            origin = self._flat_origin(v)
+            origin = self.flat_origin(v)
             if self.home.get(origin.node) is group and origin in group.masks:
                 mask = group.masks[origin]
                 if origin in group.late or all(mask):
@@ -527,7 +319,7 @@ class Fuser:
             count *= s if m else 1
         return found if count == node.output.size else None
 
-    def _fits_anchor(self, node: Node, group: Group, factors: tuple[int, ...]) -> bool:
+    def fits_anchor(self, node: Node, group: Group, factors: tuple[int, ...]) -> bool:
         """Whether every operand can be addressed with the anchor's own indices."""
         for v in (*node.inputs, node.output):
             if self.home.get(self.origin(v, node.output.shape, factors)[0].node) is group:
@@ -540,13 +332,13 @@ class Fuser:
 
     def _place_reduction(self, node: Node) -> None:
         (x,) = node.inputs[:1]
-        origin = self._flat_origin(x)
+        origin = self.flat_origin(x)
         group = self.home.get(origin.node)
         if not (
             self.enabled
             and group is not None
             and group.kind == "sweep"
-            and self._has_room(node, group)
+            and self.has_room(node, group)
             and origin not in group.late
             and self._join_reduction(node, group, origin)
         ) and not (self.enabled and self._join_readers(node, x)):
@@ -562,10 +354,10 @@ class Fuser:
             if not any(self.geometry(v).root is root for v in group.inputs):
                 continue
             factors = common_factors(group.space, squeezed(x.shape))
-            if factors is None or not self._has_room(node, group) or not self._independent(node, group):
+            if factors is None or not self.has_room(node, group) or not self.independent(node, group):
                 continue
             group.cut(factors)
-            self._enter(node, group)
+            self.enter(node, group)
             self._set_reduction(node, group, (True,) * len(group.space))
             return True
         return False
@@ -583,7 +375,7 @@ class Fuser:
             group.cut(factors)
         elif len(factors) != len(kept):
             return False
-        self._enter(node, group)
+        self.enter(node, group)
         self._set_reduction(node, group, group.masks[origin])
         return True
 
@@ -629,7 +421,7 @@ class Fuser:
             found = self._flat[value] = self.geometry.is_flat(value)
         return found
 
-    def _flat_origin(self, value: Value) -> Value:
+    def flat_origin(self, value: Value) -> Value:
         while is_view(value) and self.flat(value):
             value = value.node.inputs[0]
         return value
@@ -752,14 +544,14 @@ def windows(node: Node) -> tuple[Any, list[tuple[Value, int, tuple[int, ...]]]] 
     None where the inputs do not lie in windows.
     """
     shapes = [stand_in(v.shape, v.dtype, contiguous_strides(v.shape, v.dtype.itemsize)) for v in node.inputs]
-    out = stand_in(node.output.shape, node.output.dtype, contiguous_strides(node.output.shape, node.output.dtype.itemsize))
+    out = stand_in(
+        node.output.shape, node.output.dtype, contiguous_strides(node.output.shape, node.output.dtype.itemsize)
+    )
     found = node.op.pieces(out, *shapes, **node.params)
     if found is None:
         return None
     fill, views = found
-    return fill, [
-        (v, offset_of(view), view.strides) for v, view in zip(node.inputs, views, strict=True) if v.size
-    ]
+    return fill, [(v, offset_of(view), view.strides) for v, view in zip(node.inputs, views, strict=True) if v.size]
 
 
 def reduced_dims(node: Node) -> tuple[int, ...]:

@@ -93,7 +93,7 @@ class Lowering:
                 table.add(out, Item("step", type_of(out.dtype), masks[out], step_of(node, operands)))
                 continue
             x = node.inputs[0]
-            origin = self.fuser._flat_origin(x)
+            origin = self.fuser.flat_origin(x)
             if self.fuser.home.get(origin.node) is group:
                 source = table.numbers[origin]
                 numbers = [i for i, m in enumerate(masks[origin]) if m]

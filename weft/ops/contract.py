@@ -87,6 +87,42 @@ def _slope_right(g: Tensor, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return summed_to(product, shape)
 
 
+class Linear(Contraction):
+    """x Wᵀ: (…, in), (out, in) → (…, out). Unlike `x @ W.t()` it leaves the gradient of W in the order of W."""
+
+    def reference(self, x, weight):
+        rows = x.reshape(_count(x.shape[:-1]), x.shape[-1])
+        return np.matmul(rows, weight.T).reshape(*x.shape[:-1], len(weight))
+
+    def shapes(self, x, weight):
+        return (*x.shape[:-1], weight.shape[0]), x.dtype
+
+    def vjp(self, g, y, x, weight):
+        return lambda: product(g, conj(weight)), lambda: _weight_slope(g, conj(x))
+
+    def parts(self, x, weight):
+        return product(x, weight.mT)
+
+    def batch(self, inputs, batched, size, params):
+        x, weight = inputs
+        if not batched[1]:
+            return LINEAR(x, weight)
+        x = x if batched[0] else x.expand(size, *x.shape)
+        rows = x.reshape(size, _count(x.shape[1:-1]), x.shape[-1])
+        return MATMUL(rows, weight.mT).reshape(*x.shape[:-1], weight.shape[1])
+
+
+LINEAR = Linear()
+
+
+def _weight_slope(g: Tensor, x: Tensor) -> Tensor:
+    """gᵀ x over all leading dimensions. Shape: (…, out), (…, in) → (out, in)."""
+    if x.ndim != 2:
+        rows = _count(x.shape[:-1])
+        x, g = x.reshape(rows, x.shape[-1]), g.reshape(rows, g.shape[-1])
+    return product(g.mT, x)
+
+
 def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
     """The matrix product: the shortest way for two float matrices, the general one for the rest."""
     try:

@@ -10,6 +10,7 @@ from ...dtype import bool_, dtype, float32
 from ...errors import DtypeError, ShapeError
 from ...ops.attention import ATTENTION, attention_weights
 from ...ops.shape import broadcast_shapes
+from ...ops.contract import LINEAR
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 from .dropout import dropout
@@ -32,7 +33,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: expected input, weight and bias to have the same dtype, but got {found}; "
             "convert the input, for example with .float(), or the module with .to(dtype)"
         )
-    y = input @ (weight.t() if weight.ndim == 2 else weight)
+    y = LINEAR(input, weight) if weight.ndim == 2 else input @ weight
     if bias is None:
         return y
     if bias.numel() != 1 and tuple(bias.shape) != tuple(weight.shape[:-1]):
