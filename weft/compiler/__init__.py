@@ -13,7 +13,7 @@ from typing import Any
 from ..runtime.threads import get_num_threads
 from .graph import Graph
 
-__all__ = ["OPTIONAL", "PIPELINE", "build_plan", "compile"]
+__all__ = ["OPTIONAL", "PIPELINE", "build_plan", "cache_clear", "cache_info", "compile"]
 
 PIPELINE = (
     "prune",  # results of loops and branches that nobody reads, taken out of their bodies
@@ -45,6 +45,20 @@ def __getattr__(name: str) -> Any:
 
         return compile
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def cache_info() -> Any:
+    """Where compiled kernels are kept on disk, how many there are, and how large they may become together."""
+    from ..runtime import cache
+
+    return cache.info()
+
+
+def cache_clear() -> None:
+    """Forget every kernel on disk; those that are in use stay in memory."""
+    from ..runtime import cache
+
+    cache.clear()
 
 
 def build_plan(

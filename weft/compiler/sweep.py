@@ -16,7 +16,7 @@ from .body import Access, Step, run_step
 from .kernel import Kernel
 from .llvm import BITS, Function, Val
 
-CHUNK = 4096  # elements of a long row that one thread takes at a time
+CHUNK = 8192  # elements of a long row that one thread takes at a time
 SMALL = 6000  # elements (weighted by cost) up to which one thread does it all
 DEAR = 8  # cost from which a value is kept for the next pass instead of computed again
 
@@ -434,7 +434,7 @@ class Writer:
         if chunk is not None:
             full = hi if size % lanes == 0 else f.intrinsic("smin", hi, full)
         if not (chunk is None and full == 0):
-            copies = self.copies(size, needed, sums) if chunk is None else 1
+            copies = self.copies(size, needed, sums)
             parts = [list(carry)] + [[self.start(n) for n in sums] for _ in range(copies - 1)]
             flat = [v for part in parts for v in part]
             with f.loop(lo, full, lanes * copies, carry=flat, runs=chunk is None) as loop:
@@ -464,8 +464,8 @@ class Writer:
         return carry
 
     def copies(self, size: int, needed: set[int], sums: list[int]) -> int:
-        """How often the body is written side by side, so that sums do not wait for each other."""
-        if not sums or len(needed) > 12 or len(sums) > 3:
+        """How often the body is written side by side: sums do not wait for each other, memory gets more to do at once."""
+        if len(needed) > 12 or len(sums) > 3:
             return 1
         return next((c for c in (4, 2) if size % (self.lanes * c) == 0), 1)
 

@@ -51,6 +51,7 @@ class Primitive:
     differentiable = True
     reads: str | None = None  # 'shapes': remember only shapes and types whatever vjp seems to read
     gradient_output: int | None = None  # for several outputs: which may carry gradients (None: floating ones)
+    results: int | None = None  # for several outputs: how many of them, from the first on, vjp gets gradients of
 
     reference: Callable
     vjp: Callable | None = None
@@ -208,7 +209,7 @@ class Primitive:
         if node.outputs is not None:
             g = [
                 wrap(np.zeros(m.shape, m.dtype.np)) if one is None else one
-                for one, m in zip(g, node.outputs, strict=True)
+                for one, m in zip(g[: self.results], node.outputs, strict=False)
             ]
         y = node.output
         if y is not None and node.output_counter is not None:

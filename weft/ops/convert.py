@@ -11,6 +11,7 @@ from ..device import device
 from ..dtype import dtype
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
+from . import base
 from .elementwise import CAST
 from .primitive import Elementwise, broadcast_error, operation, write
 from .typed import TYPED, TypedTensor
