@@ -17,6 +17,8 @@ __all__ = ["OPTIONAL", "PIPELINE", "build_plan", "cache_clear", "cache_info", "c
 
 PIPELINE = (
     "prune",  # results of loops and branches that nobody reads, taken out of their bodies
+    "split",  # products taken out of loops and done for all iterations at once
+    "sums",  # sums that loops make, as carried values
     "expand",  # operations that are made of others, written out
     "windows",  # copies out of dense memory as views of it
     "constants",  # what depends on constants alone, computed now
@@ -35,7 +37,7 @@ PIPELINE = (
     "build",  # LLVM text, machine code, the table of steps
 )
 OPTIONAL = frozenset(
-    {"prune", "windows", "constants", "neutral", "share", "orient", "fuse", "refine", "place", "schedule", "buffers"}
+    "prune split windows constants neutral share orient fuse refine place schedule buffers".split()
 )
 
 
@@ -65,7 +67,7 @@ def build_plan(
     graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None
 ) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
-    from . import bodies, simplify, verify
+    from . import bodies, simplify, split, verify
     from .anchors import choose_layouts, find_anchors
     from .expand import expand
     from .fuse import Fuser
@@ -91,6 +93,8 @@ def build_plan(
     note("trace", graph)
     simplify.remove_dead(graph)
     graph_pass("prune", bodies.prune)
+    graph_pass("split", split.split)
+    graph_pass("sums", split.add_up)
     graph_pass("expand", expand)
     graph_pass("windows", simplify.open_windows)
     graph_pass("constants", simplify.fold_constants)

@@ -22,30 +22,41 @@ Arrays = Sequence[np.ndarray]
 
 
 class Loop:
-    """(carried…, stacked…) = scan: `body(carried…, scanned…, operands…)` gives the next carried values and one row of each
-    stack. The inputs of the node are the first carried values, stacks of scanned rows, and operands."""
+    """(carried…, stacked…, summed…): `body(carried…, scanned…, operands…)` gives the next carried values, one row of each
+    stack, and what is added to each sum. The inputs of the node are the first carried values, stacks of scanned rows, and
+    operands."""
 
     name = "scan"
 
-    def __init__(self, body: Graph, carried: int, scanned: int, length: int, reverse: bool) -> None:
-        self.bodies, self.carried, self.scanned = (body,), carried, scanned
+    def __init__(self, body: Graph, carried: int, scanned: int, length: int, reverse: bool, summed: int = 0) -> None:
+        self.bodies, self.carried, self.scanned, self.summed = (body,), carried, scanned, summed
         self.length, self.reverse = length, reverse
+
+    def kinds(self) -> list[tuple[tuple[int, ...], np.dtype]]:
+        """Shapes and types of the results."""
+        outs = self.bodies[0].outputs
+        stacked = range(self.carried, len(outs) - self.summed)
+        return [((self.length, *v.shape) if k in stacked else v.shape, v.dtype) for k, v in enumerate(outs)]
 
     def rows(self) -> np.ndarray:
         """The rows of scanned inputs and stacks in the order of iterations."""
         return np.arange(self.length)[:: -1 if self.reverse else 1]
 
     def run(self, plans: Sequence[Any], inputs: Arrays) -> tuple[np.ndarray, ...]:
-        (plan,), (body,) = plans, self.bodies
+        (plan,) = plans
         first = self.carried + self.scanned
         carried, scanned, operands = inputs[: self.carried], inputs[self.carried : first], inputs[first:]
-        stacks = [np.empty((self.length, *v.shape), v.dtype) for v in body.outputs[self.carried :]]
+        made = [np.zeros(shape, kind) for shape, kind in self.kinds()[self.carried :]]
+        last = len(made) - self.summed
         for row in self.rows():
             found = plan.run([*carried, *(x[row, ...] for x in scanned), *operands])
             carried = found[: self.carried]
-            for stack, y in zip(stacks, found[self.carried :], strict=True):
-                stack[row] = y
-        return (*carried, *stacks)
+            for number, (whole, y) in enumerate(zip(made, found[self.carried :], strict=True)):
+                if number < last:
+                    whole[row] = y
+                else:
+                    whole += y
+        return (*carried, *made)
 
 
 class While:
@@ -155,7 +166,8 @@ def _still(body: Graph, carried: Iterable[int]) -> set[int]:
 
 def _shrink_loop(node: Node, bodies: list[Graph], live: list[bool]) -> dict[Value, Value]:
     op, (body,) = node.op, bodies
-    stacked = [k for k in range(op.carried, len(live)) if live[k]]
+    stacked = [k for k in range(op.carried, len(live)) if live[k]]  # and sums
+    summed = sum(live[len(live) - op.summed :])
     carried = _needed(body, op.carried, {k for k in range(op.carried) if live[k]}, stacked, set())
     still = _still(body, carried)
     changes = {node.outputs[k]: node.inputs[k] for k in still if live[k]}
@@ -167,7 +179,7 @@ def _shrink_loop(node: Node, bodies: list[Graph], live: list[bool]) -> dict[Valu
     _reorder(node, body, order)
     kept = _keep_inputs(node, bodies, range(len(moving)))
     scanned = sum(len(moving) <= k < len(moving) + op.scanned for k in kept)
-    node.op = Loop(body, len(moving), scanned, op.length, op.reverse)
+    node.op = Loop(body, len(moving), scanned, op.length, op.reverse, summed)
     return changes
 
 

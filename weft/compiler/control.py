@@ -61,8 +61,7 @@ def scan(
     results = [part(v) for v in (*values, *saved)]
     body = part.graph([*given, *rows, *part.operands.values()], results)
     op = Loop(body, len(init), len(xs) + len(rows), length, reverse)
-    kinds = [(v.shape if k < len(init) else (length, *v.shape), v.dtype) for k, v in enumerate(results)]
-    made = tracer.add(op, [*first, *stacks, *rows.values(), *part.operands], {}, *kinds)
+    made = tracer.add(op, [*first, *stacks, *rows.values(), *part.operands], {}, *op.kinds())
     tensors = [tracer.fresh(v) for v in made[: len(outs)]]
     if back is not None:
         known |= dict(zip((*values[len(init) :], *saved), made[len(init) :], strict=True))
@@ -125,20 +124,16 @@ class _Way:
         with no_grad():
             found = filled(found, variables)
             self.metas = [Meta(g) for g in at_ends]
-            totals = [scope.argument(g.shape, g.dtype.np) for g in at_ends]
-            sums = [total + g for total, g in zip(totals, at_ends, strict=True)]
-        number = len(self.by_carried)
-        self.results = [tracer.value(x) for x in (*found[:number], *sums, *found[number:])]
-        carried = [*(seeds[k] for k in self.by_carried), *totals]
-        self.arguments = [[tracer.value(x) for x in part] for part in (carried, [seeds[k] for k in self.stacked])]
+        self.results = [tracer.value(x) for x in (*found, *at_ends)]
+        self.seeds = [tracer.value(x) for x in seeds.values()]
         return self
 
     def finish(self, part: Part, length: int, reverse: bool) -> None:
         """Make the loop that goes back."""
-        carried, rows = self.arguments
         results = [part(v) for v in self.results]
-        body = part.graph([*carried, *rows, *part.saved.values(), *part.operands.values()], results)
-        self.loop = Loop(body, len(carried), len(rows) + len(part.saved), length, reverse)
+        body = part.graph([*self.seeds, *part.saved.values(), *part.operands.values()], results)
+        scanned = len(self.stacked) + len(part.saved)
+        self.loop = Loop(body, len(self.by_carried), scanned, length, reverse, len(self.ends))
 
     def record(
         self, outs: list[Tensor], step: Callable, saved: list[Value], operands: list[Value], draws: bool
@@ -158,19 +153,10 @@ class _Way:
     def pull(self, node: TapeNode, g: Sequence[Tensor | None], useful: Any = None) -> list[Tensor]:
         if mode.grad:
             return self._pull_recorded(node, g)
-        tracer, count = mode.tracer, len(self.by_carried)
-        seeds = filled(
-            [g[k] for k in (*self.by_carried, *self.stacked)],
-            [node.outputs[k] for k in (*self.by_carried, *self.stacked)],
-        )
-        totals = [zeros_of(m) for m in self.metas]
-        inputs = [tracer.value(x) for x in (*seeds[:count], *totals, *seeds[count:])]
-        kinds = [
-            (v.shape if k < self.loop.carried else (self.loop.length, *v.shape), v.dtype)
-            for k, v in enumerate(self.results)
-        ]
-        made = [tracer.fresh(v) for v in tracer.add(self.loop, [*inputs, *self.saved, *self.operands], {}, *kinds)]
-        return [*made[:count], *made[self.loop.carried :], *made[count : self.loop.carried]]
+        tracer, wanted = mode.tracer, [*self.by_carried, *self.stacked]
+        seeds = filled([g[k] for k in wanted], [node.outputs[k] for k in wanted])
+        inputs = [*(tracer.value(x) for x in seeds), *self.saved, *self.operands]
+        return [tracer.fresh(v) for v in tracer.add(self.loop, inputs, {}, *self.loop.kinds())]
 
     def _pull_recorded(self, node: TapeNode, g: Sequence[Tensor | None]) -> list[Tensor]:
         """The same as a differentiable function: the carries computed again, then a loop that goes back."""

@@ -22,7 +22,7 @@ def expand(graph: Graph) -> None:
         if found is None:
             nodes.append(node)
             continue
-        made = _spliced(node, *found, nodes)
+        made = spliced(node, *found, nodes)
         changes.update(zip(node.outputs, made, strict=True))
     graph.nodes = nodes
     graph.replace(changes)
@@ -39,11 +39,11 @@ def _parts_of(node: Node) -> tuple[Graph, list[Any]] | None:
     if key not in _KNOWN:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
-        _KNOWN[key] = _traced(node)
+        _KNOWN[key] = traced(node)
     return _KNOWN[key]
 
 
-def _traced(node: Node) -> tuple[Graph, list[Any]] | None:
+def traced(node: Node) -> tuple[Graph, list[Any]] | None:
     """What `_parts_of` finds; None where the operation has no parts with these parameters."""
     from ..autograd.modes import no_grad
     from ..tensor import wrap
@@ -60,7 +60,7 @@ def _traced(node: Node) -> tuple[Graph, list[Any]] | None:
     return None if results == [None] else (program.graph, results)
 
 
-def _spliced(node: Node, parts: Graph, results: list[Any], nodes: list[Node]) -> list[Value]:
+def spliced(node: Node, parts: Graph, results: list[Any], nodes: list[Node]) -> list[Value]:
     """Copy the parts behind `nodes`, reading the inputs of `node`; returns what its outputs become."""
     known: dict[Value, Value] = {}
     for part in parts.nodes:

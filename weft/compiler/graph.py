@@ -62,15 +62,18 @@ class Node:
 
     def __repr__(self) -> str:
         outs = ", ".join(map(repr, self.outputs))
-        ins = ", ".join(repr(v).split(":")[0] for v in self.inputs)
+        ins = str(self.op) if isinstance(self.op, Source) else ", ".join(repr(v).split(":")[0] for v in self.inputs)
         params = ", ".join(f"{k}={v!r}" for k, v in self.params.items())
         return f"{outs} = {self.op.name}({', '.join(x for x in (ins, params) if x)})"
 
 
 class Source:
-    """What is in the graph from the start: not computed by it."""
+    """What is in the graph from the start: not computed by it. Its text is what is printed of it."""
 
     name = "source"
+
+    def __str__(self) -> str:
+        return ""
 
 
 class Argument(Source):
@@ -83,6 +86,9 @@ class Argument(Source):
 
     def __init__(self, position: int, strides: tuple[int, ...] | None = None) -> None:
         self.position, self.strides = position, strides
+
+    def __str__(self) -> str:
+        return str(self.position)
 
 
 class Captured(Source):
@@ -102,6 +108,9 @@ class Constant(Source):
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
+    def __str__(self) -> str:
+        return str(self.array.item()) if self.array.size == 1 else ""
+
 
 class Fetched(Source):
     """A number that Python gives at every call (a learning rate, the place in a random stream)."""
@@ -110,6 +119,9 @@ class Fetched(Source):
 
     def __init__(self, fetch: Callable[[], Any], label: str = "") -> None:
         self.fetch, self.label = fetch, label
+
+    def __str__(self) -> str:
+        return self.label
 
 
 class Draw:

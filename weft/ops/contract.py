@@ -40,6 +40,12 @@ class Matmul(Contraction):
         rank = max(x.ndim - b for x, b in zip(inputs, batched, strict=True))
         return MATMUL(*(_raise_rank(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)))
 
+    def summed(self, x, other):
+        """Σ_t x[t] @ other[t], as one product. Shape: (T, n, k), (T, k, m) → (n, m)."""
+        count, rows, inner = x.shape
+        x = x.transpose(0, 1).reshape(rows, count * inner)  # (T, n, k) → (n, T k)
+        return MATMUL(x, other.reshape(count * inner, other.shape[2]))  # (T, k, m) → (T k, m)
+
     def native(self, node):
         from ..compiler.anchors import product
 

@@ -58,6 +58,9 @@ class Cast(Elementwise):
     def native_types(self, kinds, params):
         return None, params["to"].np
 
+    def unchanged(self, numbers, *, to):
+        return 0
+
     def lower(self, f, x, *, to):
         return f.truncated(x, to.np.kind == "u" and to.np.itemsize == 8) if x.is_float and to.np.kind in "iu" else x
 
@@ -85,6 +88,9 @@ class Add(Elementwise):
     reference = np.add
     native_low = True
 
+    def unchanged(self, numbers):
+        return 1 if numbers[0] == 0 else 0 if numbers[1] == 0 else None
+
     def lower(self, f, x, other):
         return x | other if x.kind == "i1" else x + other
 
@@ -107,6 +113,9 @@ class Sub(Elementwise):
             )
         return super().compute_dtype(inputs)
 
+    def unchanged(self, numbers):
+        return 0 if numbers[1] == 0 else None
+
     def lower(self, f, x, other):
         return x - other
 
@@ -122,6 +131,9 @@ class Mul(Elementwise):
     aliases = ("multiply",)
     native_low = True
 
+    def unchanged(self, numbers):
+        return 1 if numbers[0] == 1 else 0 if numbers[1] == 1 else None
+
     def lower(self, f, x, other):
         return x & other if x.kind == "i1" else x * other
 
@@ -136,6 +148,9 @@ class Div(Elementwise):
     public = False
     reference, result = np.divide, "float"
     native_low = True
+
+    def unchanged(self, numbers):
+        return 0 if numbers[1] == 1 else None
 
     def lower(self, f, x, other):
         return x / other

@@ -29,6 +29,11 @@ def repeating(shape: Sequence[int]) -> Step:
     return EXPAND, {"shape": tuple(shape)}
 
 
+def adding() -> Step:
+    """The primitive that adds two values."""
+    return PRIMITIVES["Add"], {}
+
+
 def swapping(rank: int) -> Step:
     """The primitive that swaps the last two of `rank` dimensions."""
     return PRIMITIVES["Permute"], {"dims": (*range(rank - 2), rank - 1, rank - 2)}
