@@ -260,7 +260,7 @@ def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[
             if order is None:
                 continue
             for v in same:
-                if v not in layouts and not isinstance(v.node.op, Source) and not is_view(v):
+                if v not in layouts and not isinstance(v.node.op, (Source, Draw)) and not is_view(v):
                     layouts[v] = order
                     changed = True
     return layouts
