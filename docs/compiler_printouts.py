@@ -35,6 +35,7 @@ BLOCK = re.compile(r"(?:<!-- (?P<what>printout|raises): (?P<name>[\w-]+)(?P<time
 TARGET = jit.Target.named("x86-64-v4")
 ASSEMBLY = ("assembly", "product-assembly", "toolchain")
 MOST = 7  # lines of each kind that are shown of a change
+NOTHING = "(nothing in this step)"
 
 
 class Watch(list):
@@ -67,12 +68,12 @@ class Watch(list):
             "+": [line for node, line in after.items() if node not in before],
             "~": [line for node, line in after.items() if before.get(node, line) != line],
         }
-        lines = [f"{sign} {line}" for sign, found in kinds.items() for line in shortened(found, sign)]
-        return "\n".join(lines) or "(nothing in this step)"
+        lines = [f"{sign} {line}" for sign, found in kinds.items() for line in shortened(found)]
+        return "\n".join(lines) or NOTHING
 
 
-def shortened(lines: list[str], what: str) -> list[str]:
-    return lines if len(lines) <= MOST + 1 else [*lines[:MOST], f"… {len(lines) - MOST} more {what}"]
+def shortened(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= MOST + 1 else [*lines[:MOST], f"… {len(lines) - MOST} more"]
 
 
 class Page:
@@ -131,19 +132,22 @@ def trace(page: Page) -> str:
 
 
 def fuse(page: Page) -> str:
-    return folded(page.passes["fuse"])
+    return "\n".join(map(folded, groups(page, "fuse")))
 
 
 def refine(page: Page) -> str:
-    before, after = (folded(page.passes[name]).split("\n  ") for name in ("fuse", "refine"))
-    found = [f"- {line.strip()}" for line in before if line not in after]
-    found += [f"+ {line.strip()}" for line in after if line not in before]
-    return "\n".join(found) or "(nothing in this step)"
+    before, after = groups(page, "fuse"), groups(page, "refine")
+    lines = [f"- {line}" for line in before if line not in after] + [f"+ {line}" for line in after if line not in before]
+    return "\n".join(map(folded, lines)) or NOTHING
 
 
-def folded(text: str) -> str:
-    """Long lines continued on the next, indented."""
-    return "\n".join(textwrap.fill(line, 108, initial_indent="  ", subsequent_indent=" " * 6) for line in text.splitlines())
+def groups(page: Page, name: str) -> list[str]:
+    return [line.strip() for line in page.passes[name].splitlines()]
+
+
+def folded(line: str) -> str:
+    """A long line continued on the next, indented."""
+    return textwrap.fill(line, 108, subsequent_indent=" " * 6)
 
 
 def place(page: Page) -> str:
@@ -153,7 +157,7 @@ def place(page: Page) -> str:
         f"{name(s.final)} is written {'over' if s.final in homes else 'beside, and then copied to'} {name(s.value)}"
         for s in states
     ]
-    return "\n".join(shortened(lines, "lines"))
+    return "\n".join(shortened(lines))
 
 
 def sweep(page: Page) -> str:
@@ -275,8 +279,8 @@ def assembly(page: Page) -> str:
 def product_assembly(page: Page) -> str:
     """The loop along k of the largest tile."""
     blocks = re.split(r"\n(?=\.LBB)", "\n".join(instructions(adam_product(page).step.kernel)))
-    loops = [block for block in blocks if re.search(rf"j\w+\s+{re.escape(block.partition(':')[0])}\s*$", block)]
-    return max(loops, key=lambda block: block.count("vfmadd"))
+    loops = [found[0] for block in blocks if (found := re.match(r"(\.LBB\w+):.*?j\w+\s+\1\b", block, re.S))]
+    return max(loops, key=lambda loop: loop.count("vfmadd"))
 
 
 def toolchain(page: Page) -> str:

@@ -148,9 +148,9 @@ class Maker:
         kind = self.pick(kinds)
         rng = np.random.default_rng(self.number(0, 20))
         if kind == "bool":
-            array = rng.random(shape) < 0.5
+            array = np.asarray(rng.random(shape) < 0.5)
         elif kind.startswith("float"):
-            array = (rng.integers(-16, 17, shape) / 8).astype(kind)
+            array = np.asarray(rng.integers(-16, 17, shape) / 8, kind)
             if not self.program.grad and self.chance(8):
                 array[rng.random(shape) < 0.2] = self.pick((np.nan, np.inf, -np.inf))
         else:
@@ -665,7 +665,7 @@ def written(m: Maker) -> Any:
     u = m.values[j]
     size = v.tensor.shape[0] if v.tensor.ndim else 1
     rows = np.random.default_rng(m.number(0, 5)).integers(0, size, 3)
-    mask = np.random.default_rng(m.number(0, 5)).random(tuple(v.tensor.shape)) < 0.5
+    mask = np.asarray(np.random.default_rng(m.number(0, 5)).random(tuple(v.tensor.shape)) < 0.5)
     changes: dict[str, Callable[[Tensor, Tensor], Any]] = {
         "add_": lambda x, y: x.add_(y),
         "mul_": lambda x, y: x.mul_(y),

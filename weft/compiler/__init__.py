@@ -17,6 +17,7 @@ __all__ = ["OPTIONAL", "PIPELINE", "build_plan", "cache_clear", "cache_info", "c
 
 PIPELINE = (
     "prune",  # results of loops and branches that nobody reads, taken out of their bodies
+    "choose",  # cheap branches both computed, and one taken
     "split",  # products taken out of loops and done for all iterations at once
     "sums",  # sums that loops make, as carried values
     "expand",  # operations that are made of others, written out
@@ -37,7 +38,7 @@ PIPELINE = (
     "build",  # LLVM text, machine code, the table of steps
 )
 OPTIONAL = frozenset(
-    "prune split windows constants neutral share orient fuse refine place schedule buffers".split()
+    "prune choose split windows constants neutral share orient fuse refine place schedule buffers".split()
 )
 
 
@@ -68,6 +69,7 @@ def build_plan(
 ) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
     from . import bodies, simplify, split, verify
+    from .choose import choose
     from .anchors import choose_layouts, find_anchors
     from .expand import expand
     from .fuse import Fuser
@@ -93,6 +95,7 @@ def build_plan(
     note("trace", graph)
     simplify.remove_dead(graph)
     graph_pass("prune", bodies.prune)
+    graph_pass("choose", choose)
     graph_pass("split", split.split)
     graph_pass("sums", split.add_up)
     graph_pass("expand", expand)

@@ -73,7 +73,7 @@ def product(node: Node, x: Value, y: Value) -> Anchor | None:
     from .matmul import Product
 
     kind = type_of(node.output.dtype)
-    if kind not in ("f32", "f64") or node.output.size == 0 or x.dtype != y.dtype:
+    if kind not in ("f32", "f64") or node.output.size == 0 or x.size == 0 or x.dtype != y.dtype:
         return None
     batch = node.output.shape[:-2]
     m, n, k = node.output.shape[-2], node.output.shape[-1], x.shape[-1]

@@ -60,7 +60,8 @@ class Loop:
 
 
 class While:
-    """carried… = `body(carried…, operands…)` as long as `test` of the same is true."""
+    """carried… = `body(carried…, operands…)` as long as `test` of the same is true. The last result of the body is the
+    test of its others."""
 
     name = "while_loop"
 
@@ -70,8 +71,9 @@ class While:
     def run(self, plans: Sequence[Any], inputs: Arrays) -> tuple[np.ndarray, ...]:
         test, body = plans
         carried, operands = list(inputs[: self.carried]), inputs[self.carried :]
-        while test.run([*carried, *operands])[0].item():
-            carried = body.run([*carried, *operands])
+        (goes_on,) = test.run(inputs)
+        while goes_on.item():
+            *carried, goes_on = body.run([*carried, *operands])
         return tuple(carried)
 
 
@@ -195,8 +197,8 @@ def _reorder(node: Node, body: Graph, order: Sequence[int]) -> None:
 def _shrink_while(node: Node, bodies: list[Graph], live: list[bool]) -> dict[Value, Value]:
     op, (test, body) = node.op, bodies
     asked = _read(test, test.outputs)
-    carried = _needed(body, op.carried, {k for k in range(op.carried) if live[k]}, (), asked)
-    body.outputs = [body.outputs[k] for k in carried]
+    carried = _needed(body, op.carried, {k for k in range(op.carried) if live[k]}, (op.carried,), asked)
+    body.outputs = [body.outputs[k] for k in (*carried, op.carried)]
     _keep_outputs(node, carried)
     _keep_inputs(node, bodies, carried)
     node.op = While(test, body, len(carried))

@@ -24,7 +24,7 @@ from ..ops.batching import zeros_of
 from ..ops.formula import Meta
 from ..tensor import Tensor, wrap
 from .bodies import Branch, Loop, While
-from .graph import Node, Value
+from .graph import Argument, Graph, Node, Value
 from .scope import NoWayBack, Part, Scope, differentiable, edge_if_needed, filled, history, partials, recorded
 from .traced import user_line
 
@@ -360,6 +360,7 @@ def while_loop(
         _numbered(part, number, [(v, k) for k, v in enumerate(inner)], values)
         for part, inner, values in zip(parts, given, results, strict=True)
     ]
+    _append(graphs[1], graphs[0], len(init))
     made = tracer.add(While(*graphs, len(init)), [*first, *operands], {}, *((v.shape, v.dtype) for v in first))
     tensors = [tracer.fresh(v) for v in made]
     own = [edge_if_needed(x) for x in init]
@@ -367,3 +368,22 @@ def while_loop(
         flags = [v.dtype.kind in "fcV" for v in first]
         recorded(_NoWay(name), tensors, flags, [*own, *edges.values()], ())
     return tensors
+
+
+def _append(body: Graph, test: Graph, carried: int) -> None:
+    """Let the body end with the test of what it has computed."""
+    known = dict(enumerate(body.outputs[:carried]))
+    known |= {
+        node.op.position: node.output
+        for node in body.nodes
+        if isinstance(node.op, Argument) and node.op.position >= carried
+    }
+    values: dict[Value, Value] = {}
+    for node in test.nodes:
+        position = node.op.position if isinstance(node.op, Argument) else None
+        if position in known:
+            values[node.output] = known[position]
+            continue
+        copy = body.add(node.op, [values[v] for v in node.inputs], node.params, node.line)
+        values.update(zip(node.outputs, copy.make(*((v.shape, v.dtype) for v in node.outputs)), strict=True))
+    body.outputs += [values[v] for v in test.outputs]

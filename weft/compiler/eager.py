@@ -1,10 +1,10 @@
 """Operations of eager code on large arrays: each is a plan of its own, run by the worker pool.
 
-`run` is what a primitive calls in the place of NumPy when an array is large. An operation on arrays of some geometry is
-computed by NumPy the first few times; then a plan is built, and from there on used. What has no native form, and what
-is too small to gain by one, stays with NumPy.
+`run` is what a primitive calls in the place of NumPy when an array is large. Whether an operation on arrays of some
+geometry gets a plan is decided when it is first met, by sizes alone, and stays so: the same operation on the same arrays
+gives the same bits all the time. What has no native form, and what would gain too little by one, stays with NumPy.
 
-`WEFT_EAGER_NATIVE=0` switches this off; `WEFT_EAGER_NATIVE=always` builds a plan for every array at its first use.
+`WEFT_EAGER_NATIVE=0` switches this off; `WEFT_EAGER_NATIVE=always` builds plans for arrays of any size.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from ..autograd.modes import mode
 from ..ops import base
 from ..ops.primitive import Contraction, Elementwise, Primitive, Reduction
 from ..runtime.pool import get_pool
-from ..runtime.settings import are_deterministic_algorithms_enabled
 from ..runtime.threads import get_num_threads
 from .buffers import address, aligned
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 ndarray, empty = np.ndarray, np.empty
 
-# Where a plan is faster than NumPy, measured on two threads of Zen 4 with the workers awake (microseconds NumPy / plan).
-# A call of a plan costs about 4 µs, meeting the workers about as much again.
-ELEMENTS = 1 << 17  # times cost, of an elementwise operation
-REDUCED = 1 << 16  # elements of a reduction
-PRODUCTS = 1 << 20  # multiplications of a matrix product
-CALLS = 3  # of one operation and geometry before a plan is built: many never come again
-WORK = 1 << 20  # elements that these calls must have seen
-FREE_PLANS = 128  # built without asking whether it pays
-BUILDING = 1 << 24  # elements that NumPy computes in the time that one more is built
-MOST_KNOWN, MOST_FAILURES = 2048, 16  # remembered
+# From where on a plan is worth building. A call of a plan costs about 4 µs, meeting the workers 1 µs more, building it
+# 10 to 50 ms, from the cache on disk 2 to 5 ms.
+ELEMENTS = 1 << 18  # of a cheap elementwise operation
+COSTLY_ELEMENTS = 1 << 16  # of one that costs more than COSTLY, and of a reduction
+COSTLY = 4
+PRODUCTS = 1 << 21  # multiplications of a matrix product
+PARTS = 1 << 14  # elements of what takes several passes
 
-_known: dict[Any, Any] = {}  # plans; numbers of calls so far; None where NumPy is to be used
+FREE_PLANS, PLANS_PER_SECOND = 512, 1  # of a process; more come from sizes that always change, and do not pay
+MOST_KNOWN, MOST_FAILURES = 4096, 16  # remembered
+
 failures: list[tuple[str, Exception]] = []  # why plans could not be built, the last ones
-_lock, _building = threading.Lock(), threading.Lock()
-_credit = FREE_PLANS * BUILDING
+_known: dict[Any, EagerPlan | None] = {}  # None where NumPy is to be used
+_lock, _building = threading.Lock(), threading.RLock()
+_plans, _begin = 0, time.monotonic()
 
 
 def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -61,55 +61,40 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
             key.append(str(value))
     key = tuple(key)
     try:
-        found = _known.get(key, 0)
+        found = _known[key]
+    except KeyError:
+        found = _decided(key, primitive, arrays, params)
     except TypeError:  # a parameter that cannot be a key
-        return mode.run(compute, *arrays, **params)
-    if found is not None and found.__class__ is not EagerPlan:
-        found = _known[key] = _tried(primitive, arrays, params, found)
-        if len(_known) > MOST_KNOWN:
-            del _known[next(iter(_known))]
-    if found.__class__ is EagerPlan:
+        found = None
+    if found is not None:
         result = found(arrays)
         if result is not None:
             return result
     return mode.run(compute, *arrays, **params)
 
 
-def _tried(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any], calls: int) -> Any:
-    """A plan if it is time for one and it can be built, else the number of calls so far, or None for never."""
-    global _credit
-    always = base.LARGE == 0
-    if calls == 0 and not (is_native(primitive, arrays, params) and (always or is_worth_it(primitive, arrays))):
-        return None
-    calls, work = calls + 1, sum(a.size for a in arrays)
-    _credit += work
-    if not (always or are_deterministic_algorithms_enabled()):
-        if calls <= CALLS or calls * work < WORK or _credit < BUILDING:
-            return calls
-    if not _building.acquire(blocking=False):
-        return calls
-    try:
-        if _is_inside():
-            return calls
-        _credit -= BUILDING
-        return _built(primitive, arrays, params)
-    except Exception as error:
-        failures.append((primitive.title, error))
-        del failures[:-MOST_FAILURES]
-        return None
-    finally:
-        _building.release()
+def _decided(key: Any, primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> EagerPlan | None:
+    """A plan, where it can be built and is worth it; remembered."""
+    global _plans
+    always, found = base.LARGE == 0, None
+    if is_native(primitive, arrays) and (always or is_worth_it(primitive, arrays)):
+        with _building:
+            if key in _known:
+                return _known[key]
+            if always or _plans < FREE_PLANS + PLANS_PER_SECOND * (time.monotonic() - _begin):
+                _plans += 1
+                try:
+                    found = _built(primitive, arrays, params)
+                except Exception as error:
+                    failures.append((primitive.title, error))
+                    del failures[:-MOST_FAILURES]
+    _known[key] = found
+    if len(_known) > MOST_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    return found
 
 
-def _is_inside() -> bool:
-    """Whether a trace or a vmap is going on, in which no other trace can be made."""
-    from ..autograd.batched import live_levels
-    from .traced import OVERLAY
-
-    return OVERLAY.traces > 0 or bool(live_levels())
-
-
-def is_native(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> bool:
+def is_native(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
     """Whether there may be a native form that computes the same as NumPy, errors included."""
     if not arrays or not all(a.size and a.flags.aligned for a in arrays):
         return False
@@ -130,10 +115,12 @@ def is_worth_it(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
     """Whether a plan is faster than NumPy on arrays of these sizes."""
     largest = max(a.size for a in arrays)
     if isinstance(primitive, Elementwise):
-        return largest * primitive.cost >= ELEMENTS
+        return largest >= (ELEMENTS if primitive.cost <= COSTLY else COSTLY_ELEMENTS)
     if isinstance(primitive, Contraction):
         return largest * min(s for a in arrays for s in a.shape[-2:]) >= PRODUCTS
-    return largest >= REDUCED if isinstance(primitive, Reduction) else True
+    if isinstance(primitive, Reduction):
+        return largest >= COSTLY_ELEMENTS
+    return largest >= (PARTS if primitive.pieces is None else ELEMENTS)
 
 
 # ------------------------------------------------------------------------------------------ plans
@@ -141,6 +128,7 @@ def is_worth_it(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
 
 def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> EagerPlan | None:
     """A plan of the one operation; None where a part of it would be computed by NumPy after all."""
+    from ..autograd.batched import entered
     from . import build_plan, infer
     from .graph import Argument, Graph
 
@@ -159,7 +147,8 @@ def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
     if not isinstance(primitive, Elementwise):
         kinds, many = infer.results_of(primitive, values, params)
     graph.outputs = list(graph.add(primitive, values, params).make(*kinds))
-    plan = build_plan(graph)
+    with entered(()):  # a vmap that is going on has no part in this
+        plan = build_plan(graph)
     if not plan.is_native or plan.spans:
         return None
     return EagerPlan(plan, len(arrays), many, order)
@@ -251,8 +240,7 @@ if sys.implementation.name == "cpython" and _quick_pointer(_probe) == address(_p
 
 def _after_fork() -> None:
     global _lock, _building
-    failures: list[tuple[str, Exception]] = []  # why plans could not be built, the last ones
-_lock, _building = threading.Lock(), threading.Lock()
+    _lock, _building = threading.Lock(), threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

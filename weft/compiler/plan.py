@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -117,6 +118,8 @@ class Plan:
                 table = np.array([len(rows), *rows.ravel()], np.int64)
                 self.native_tables.append(table)
                 self.segments[n] = address(table)
+        alone = all((table[3::4] >> 8 == 1).all() for table in self.native_tables)
+        self.workers = 1 if alone else self.threads  # nobody is called to watch thread 0
 
     def _write_loop(self, step: Repeat, at: int) -> None:
         """The argument words of a loop, from word `at` on."""
@@ -161,8 +164,9 @@ class Plan:
                 self.arguments.append((op.position, value))
             elif isinstance(op, Captured):
                 self.captured.append(value)
+        self.passing = [*(value for _, value in self.arguments), *self.outputs]
         self.rebind()
-        self.small = sum(getattr(s.step, "kernel", None) is not None for s in self.slots) < 4
+        self.small = sum(int(table[0]) for table in self.native_tables) < 4
 
     def rebind(self) -> None:
         """Look up anew where the captured tensors lie."""
@@ -194,6 +198,14 @@ class Plan:
 
     # --------------------------------------------------------------------------------------- running
     def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for these arguments; states are written in place."""
+        try:
+            return self._run(arguments)
+        finally:
+            for value in self.passing:  # so that memory ends with the tensors that the caller drops
+                self.arrays.pop(value, None)
+
+    def _run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
         for position, value in self.arguments:
             array = arguments[position]
             if not array.flags.c_contiguous:
@@ -206,15 +218,13 @@ class Plan:
             array = np.empty(value.shape, value.dtype)
             self._point(value, array)
             results.append(array)
-        pool = get_pool(self.threads)
+        pool = get_pool(self.workers)
         for segment in self.segments:
             if isinstance(segment, int):
                 pool.run(segment, self.small)
+                self._check_indices()
             else:
                 self._call_host(segment)
-        for flag in self.flags:
-            if flag[0]:
-                _complain(flag)
         for state in self.closing:
             op = state.value.node.op
             target = arguments[op.position] if isinstance(op, Argument) else state.tensor.array
@@ -228,12 +238,15 @@ class Plan:
                 np.copyto(self.array_of(value), array, casting="unsafe")
 
     def measure(self, arguments: Sequence[np.ndarray]) -> list[float]:
-        """Run once and give the microseconds of each step (host calls: 0)."""
-        self.run(arguments)
-        pool, found = get_pool(self.threads), np.zeros(len(self.slots))
+        """Run once, then again for the microseconds of each step."""
+        self._run(arguments)
+        pool, found = get_pool(self.workers), np.zeros(len(self.slots))
+        numbers = {id(slot.step): number for number, slot in enumerate(self.slots)}
         for segment in self.segments:
             if not isinstance(segment, int):
+                begin = time.perf_counter()
                 self._call_host(segment)
+                found[numbers[id(segment)]] = (time.perf_counter() - begin) * 1e6
                 continue
             table = next(t for t in self.native_tables if address(t) == segment)
             times = np.zeros(int(table[0]), np.int64)
@@ -241,15 +254,17 @@ class Plan:
             np.add.at(found, table[4::4], times / 1000)
         return found.tolist()
 
-
-def _complain(flag: np.ndarray) -> None:
-    """An index was out of range: say which, and be ready for the next run."""
-    _, index, size = (int(n) for n in flag)
-    flag[:] = 0
-    raise IndexRangeError(
-        f"index {index} is out of bounds for dimension with size {size} (in a compiled function; states that it "
-        "writes in place may have been written already)"
-    )
+    def _check_indices(self) -> None:
+        """If an index was out of range: say which, and be ready for the next run."""
+        for flag in self.flags:
+            if flag[0]:
+                _, index, size = (int(n) for n in flag)
+                for one in self.flags:
+                    one[:] = 0
+                raise IndexRangeError(
+                    f"index {index} is out of bounds for dimension with size {size} (in a compiled function; states that "
+                    "it writes in place may have been written already)"
+                )
 
 
 def extra_words(step: Launch) -> list[tuple[str, int]]:

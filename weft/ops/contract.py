@@ -67,9 +67,7 @@ def _array_adjoint(a: np.ndarray) -> np.ndarray:
 
 def _array_product(a: np.ndarray, b: np.ndarray) -> Tensor:
     small = a.size < base.LARGE
-    return wrap(
-        mode.run(MATMUL.compute, a, b) if small else base.run_large(MATMUL, MATMUL.compute, (a, b), NO_PARAMS)
-    )
+    return wrap(mode.run(MATMUL.compute, a, b) if small else base.run_large(MATMUL, MATMUL.compute, (a, b), NO_PARAMS))
 
 
 def _slope_left(g: Tensor, other: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -96,7 +96,7 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
 
         return run
 
-    leaves = tracer.cond(pred, branch(true_fn), branch(false_fn))
+    leaves = tracer.cond(pred.reshape(()), branch(true_fn), branch(false_fn))
     return seen[0][0].filled(leaves)
 
 

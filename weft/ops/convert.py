@@ -31,7 +31,9 @@ class Clone(Elementwise):
     def evaluate(self, inputs, params):
         (x,) = inputs
         a = x.array
-        copy = self.reference(a, **params) if a.size < base.LARGE else base.run_large(self, self.reference, (a,), params)
+        copy = (
+            self.reference(a, **params) if a.size < base.LARGE else base.run_large(self, self.reference, (a,), params)
+        )
         return self.record(wrap(copy), inputs, params)
 
     def native_types(self, kinds, params):

@@ -34,6 +34,11 @@ def adding() -> Step:
     return PRIMITIVES["Add"], {}
 
 
+def choosing() -> Step:
+    """The primitive that takes its second input where the first is true, else the third."""
+    return PRIMITIVES["Where"], {}
+
+
 def swapping(rank: int) -> Step:
     """The primitive that swaps the last two of `rank` dimensions."""
     return PRIMITIVES["Permute"], {"dims": (*range(rank - 2), rank - 1, rank - 2)}

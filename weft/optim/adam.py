@@ -44,7 +44,7 @@ class _AdamBase(Optimizer):
         square = average_square(state["exp_avg_sq"], gradient, beta2)
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"].copy_(weft.maximum(state["max_exp_avg_sq"], square))
-        spread = square.sqrt().div_((1 - beta2**t) ** 0.5).add_(group["eps"])
+        spread = square.sqrt().mul_((1 - beta2**t) ** -0.5).add_(group["eps"])
         parameter.sub_((mean / spread).mul_(learning_rate(group) / (1 - beta1**t)))
 
 
