@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
-import os
 import pathlib
 import re
 import sys
@@ -31,7 +30,9 @@ from weft.errors import WeftError
 from weft.runtime.native import barrier_ir
 
 PAGE = pathlib.Path(__file__).with_name("compiler.md")
-BLOCK = re.compile(r"(?:<!-- (?P<what>printout|raises): (?P<name>[\w-]+)(?P<times> with times)? -->\n)?```\w*\n.*?\n```", re.S)
+BLOCK = re.compile(
+    r"(?:<!-- (?P<what>printout|raises): (?P<name>[\w-]+)(?P<times> with times)? -->\n)?```\w*\n.*?```$", re.S | re.M
+)
 TARGET = jit.Target.named("x86-64-v4")
 ASSEMBLY = ("assembly", "product-assembly", "toolchain")
 MOST = 7  # lines of each kind that are shown of a change
@@ -137,7 +138,9 @@ def fuse(page: Page) -> str:
 
 def refine(page: Page) -> str:
     before, after = groups(page, "fuse"), groups(page, "refine")
-    lines = [f"- {line}" for line in before if line not in after] + [f"+ {line}" for line in after if line not in before]
+    lines = [f"- {line}" for line in before if line not in after] + [
+        f"+ {line}" for line in after if line not in before
+    ]
     return "\n".join(map(folded, lines)) or NOTHING
 
 
@@ -165,7 +168,9 @@ def sweep(page: Page) -> str:
     kernel = page.slot("Sweep", "amax", "exp").step.kernel
     axes = "ijklmn"[: len(kernel.space)]
     rows = [] if kernel.rows is None else [a for a, r in zip(axes, kernel.rows, strict=True) if r]
-    lines = [f"{', '.join(f'{a} < {n}' for a, n in zip(axes, kernel.space, strict=True))}; rows along {', '.join(rows)}"]
+    lines = [
+        f"{', '.join(f'{a} < {n}' for a, n in zip(axes, kernel.space, strict=True))}; rows along {', '.join(rows)}"
+    ]
     for number, item in enumerate(kernel.items):
         varies = " ".join(a if m else "·" for a, m in zip(axes, item.mask, strict=True))
         lines.append(f"{number:3d}  {varies}  {item.kind:3s}  {item.what:8s}  {meaning(item)}")
@@ -323,9 +328,14 @@ def written(text: str) -> str:
             return block[0]
         head = block[0][: block[0].index("```")]
         lines = [line.rstrip() for line in made(page, block["name"]).splitlines()]
-        return "\n".join([f"{head}```text", *lines, "```"])
+        now = "\n".join([f"{head}```text", *lines, "```"])
+        return block[0] if block["times"] and without_numbers(now) == without_numbers(block[0]) else now
 
     return BLOCK.sub(replaced, text)
+
+
+def without_numbers(text: str) -> list[str]:
+    return re.sub(r"[\d.]+", "", text).split()
 
 
 def compared(before: str, after: str) -> Iterable[str]:

@@ -27,20 +27,21 @@ def difference(expected: Any, found: Any) -> str | None:
     return None
 
 
-def leaf_difference(x: Any, y: Any, exact: bool = False, noise: float = 0.0) -> str | None:
-    """`exact`: no tolerance; `noise`: what rounding may change besides."""
+def leaf_difference(x: Any, y: Any, exact: bool = False, noise: float = 0.0, kind: str | None = None) -> str | None:
+    """`exact`: no tolerance; `noise`: what rounding may change besides; `kind`: the type whose tolerance is taken."""
     if not isinstance(x, weft.Tensor):
         return None if x == y or (x != x and y != y) else f"{y!r}, want {x!r}"
     if x.dtype is not y.dtype or x.shape != y.shape:
         return f"{y.dtype} {tuple(y.shape)}, want {x.dtype} {tuple(x.shape)}"
     a, b = plain(x), plain(y)
+    kind = kind or x.dtype.name
     with np.errstate(all="ignore"):
         equal = (a == b) | ((a != a) & (b != b))
-        if not exact and x.dtype.name in TOLERANCE:
+        if not exact and a.dtype.kind in "fc":
             finite = np.abs(a[np.isfinite(a)])
             scale = float(finite.max(initial=0))
-            rounding = 4 * EPSILON.get(x.dtype.name, 2.0**-23)  # of terms near 1 that cancel
-            equal |= np.abs(a - b) <= max(TOLERANCE[x.dtype.name] * scale, rounding) + noise
+            rounding = 4 * EPSILON.get(kind, 2.0**-23)  # of terms near 1 that cancel
+            equal |= np.abs(a - b) <= max(TOLERANCE[kind] * scale, rounding) + noise
     if equal.all():
         return None
     at = tuple(int(i) for i in np.argwhere(~equal)[0])

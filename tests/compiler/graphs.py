@@ -22,6 +22,7 @@ from weft import Tensor
 
 SHAPES = ((), (1,), (4,), (3, 4), (4, 3), (1, 4), (3, 1), (2, 3, 4), (2, 1, 4), (0, 4), (3, 0), (17,), (8, 16), (2, 2, 3, 3))
 LARGE = ((60, 130), (4100,), (130, 60), (3, 40, 64))
+FLOATS = ((weft.float32,), (weft.float32,), (weft.float64,), (weft.float32, weft.float64))
 MOST_BITS = 22
 INEXACT = 1000
 SWAPPED = {weft.float32: weft.float64, weft.float64: weft.float32}
@@ -52,6 +53,7 @@ class Program:
     results: list[int] = dataclasses.field(default_factory=list)
     exact: list[bool] = dataclasses.field(default_factory=list)  # of the results
     grad: bool = False
+    floats: tuple[weft.dtype, ...] = (weft.float32,)  # both: nothing is more accurate than float32
 
     def tensors(self, swapped: bool = False) -> list[Tensor]:
         """Fresh inputs."""
@@ -135,7 +137,7 @@ class Maker:
 
     def __init__(self, pick: Callable, number: Callable, grad: bool) -> None:
         self.pick, self.number = pick, number
-        self.program = Program(grad=grad)
+        self.program = Program(grad=grad, floats=pick(FLOATS))
         self.values: list[Known] = []
 
     def chance(self, one_in: int) -> bool:
@@ -144,8 +146,9 @@ class Maker:
     # ----------------------------------------------------------------------------------------- inputs
     def add_input(self, shape: tuple[int, ...] | None = None) -> None:
         shape = shape if shape is not None else self.pick(LARGE) if self.chance(12) else self.pick(SHAPES)
-        kinds = ("float32", "float32", "float64") if self.program.grad else ("float32",) * 4 + ("float64", "float64", "int64", "int32", "uint8", "bool")
-        kind = self.pick(kinds)
+        kind = self.pick(self.program.floats).name
+        if not self.program.grad and self.chance(3):
+            kind = self.pick(("int64", "int32", "uint8", "bool"))
         rng = np.random.default_rng(self.number(0, 20))
         if kind == "bool":
             array = np.asarray(rng.random(shape) < 0.5)
@@ -387,7 +390,7 @@ def integral(m: Maker) -> Any:
 
 @kind_of_step(3)
 def converted(m: Maker) -> Any:
-    kind = m.pick((weft.float32, weft.float64, weft.int64, weft.int32, weft.bool))
+    kind = m.pick((*m.program.floats, weft.int64, weft.int32, weft.bool))
     i = m.index(lambda v: v.exact and (v.floating is kind.is_floating_point or v.tensor.dtype is weft.bool or not v.floating or bool(v.tensor.isfinite().all())))
     if i is None:
         return False
@@ -725,7 +728,7 @@ def fits_into(y: Tensor, x: Tensor) -> bool:
 @kind_of_step(2)
 def drawn(m: Maker) -> Any:
     name = m.pick(("rand", "randn", "bernoulli", "dropout", "randint", "rand_like", "uniform_", "normal_"))
-    kind = m.pick((weft.float32, weft.float64))
+    kind = m.pick(m.program.floats)
     shape = m.pick(((5,), (3, 4), (2, 3, 4), (4100,)))
     if name in ("rand", "randn"):
         made = lambda k: getattr(weft, name)(shape, dtype=kind).to(k(kind))

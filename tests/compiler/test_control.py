@@ -11,7 +11,7 @@ from weft import nn
 from weft.autograd import gradcheck
 from weft.compiler.bodies import BodyCall, Repeat
 from weft.compiler.compiled import compile
-from weft.errors import AutogradError, DtypeError, ShapeError, TraceError
+from weft.errors import AutogradError, DtypeError, ShapeError, TraceError, TransformError
 from weft.utils.pytree import tree_leaves
 
 WAYS = {
@@ -24,7 +24,7 @@ COMPILED = {name: way for name, way in WAYS.items() if name != "eager"}
 FLOATS = (weft.float32, weft.float64)
 
 
-@pytest.fixture(params=WAYS, autouse=False)
+@pytest.fixture(params=WAYS)
 def way(request):
     return WAYS[request.param]
 
@@ -228,7 +228,7 @@ def test_gradients_by_differences(way):
     weft.manual_seed(0)
     x = weft.randn(3, 2, 3, dtype=weft.float64, requires_grad=True)
     w = weft.randn(3, 3, dtype=weft.float64, requires_grad=True)
-    assert gradcheck(lambda x, w: tuple(tree_leaves(way(_looped)(x, w))), (x, w))
+    assert gradcheck(way(lambda x, w: tuple(tree_leaves(_looped(x, w)))), (x, w))
 
 
 @pytest.mark.parametrize("name", ["scan", "cond"])
@@ -239,7 +239,9 @@ def test_second_derivatives(compiled, name):
 
     def forked(x, w):
         other = lambda x: (x @ w).sin()
-        return weft.cond(x.sum() > 0, lambda x: (x * w.sum()).exp(), other, x), weft.cond(x.sum() < 0, other, weft.cos, x)
+        return weft.cond(x.sum() > 0, lambda x: (x * w.sum()).exp(), other, x), weft.cond(
+            x.sum() < 0, other, weft.cos, x
+        )
 
     function = {"scan": _looped, "cond": forked}[name]
 
@@ -279,6 +281,80 @@ def test_only_the_chosen_branch_counts(compiled):
     x = weft.tensor(0.0, requires_grad=True)
     run = lambda x: weft.autograd.grad(weft.cond(x > 0, weft.sqrt, lambda x: 2 * x, x), x)[0]
     assert compiled(run)(x).item() == 2
+
+
+@pytest.mark.parametrize("cell, layer", [(nn.GRUCell, nn.GRU), (nn.RNNCell, nn.RNN)])
+def test_training_with_cells(cell, layer):
+    """Whole training steps with a cell in a loop follow those of the layer with the same weights."""
+    weft.manual_seed(0)
+    cells, layers = cell(3, 4), layer(3, 4)
+    with weft.no_grad():
+        for p, q in zip(cells.parameters(), layers.parameters(), strict=True):
+            p.copy_(q)
+    x, y = weft.randn(6, 2, 3), weft.randn(6, 2, 4)
+
+    def training(model, run):
+        optimizer = weft.optim.Adam(model.parameters(), lr=0.05)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = ((run(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    looped = compile(training(cells, lambda x: weft.scan(lambda h, x: (cells(x, h),) * 2, weft.zeros(2, 4), x)[1]))
+    whole = training(layers, lambda x: layers(x)[0])
+    for _ in range(4):
+        close(looped(x, y), whole(x, y), 1e-4)
+    close(list(cells.parameters()), list(layers.parameters()), 1e-3)
+
+
+class _Cube(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * g
+
+
+def test_checkpoints_and_own_functions(compiled):
+    w = weft.randn(3, dtype=weft.float64, requires_grad=True)
+
+    def run(x):
+        def step(c, x):
+            c = weft.utils.checkpoint.checkpoint(lambda c: nn.functional.dropout((c * w).sin(), 0.4), c)
+            return _Cube.apply(c) + x, c
+
+        c, ys = weft.scan(step, weft.ones(3, dtype=x.dtype), x)
+        return weft.autograd.grad((c**2).sum() + ys.sum(), w)[0]
+
+    x, found = weft.randn(4, 3, dtype=weft.float64), []
+    for function in (run, compiled(run)):
+        weft.manual_seed(3)
+        found.append(function(x))
+    close(*found)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "int32", "bool"])
+def test_element_types(compiled, dtype):
+    x = (weft.randn(5, 3) * 3).to(getattr(weft, dtype))
+
+    def run(x):
+        step = lambda c, x: (c | x, c & x) if x.dtype is weft.bool else (c * x + c, c + x)
+        return weft.scan(step, x[0], x)
+
+    a, b = tree_leaves(run(x)), tree_leaves(compiled(run)(x))
+    wide = weft.complex128 if dtype == "complex64" else weft.float64
+    for p, q in zip(a, b, strict=True):
+        assert p.dtype is q.dtype
+        close(q.to(wide), p.to(wide), 0.02 if "float" in dtype else 1e-5)
 
 
 def test_hooks_and_detached_parts(compiled):
@@ -359,7 +435,9 @@ def test_nested(compiled, function, sign):
         result = function(x, w)
         return result, weft.autograd.grad(_total(result), (x, w), materialize_grads=True)
 
-    close(compiled(run)(x, w), run(x, w), 1e-11)
+    expected = run(x, w)
+    close(compiled(run)(x, w), expected, 1e-11)
+    close(compile(run, without=("choose",))(x, w), expected, 1e-11)  # branches that Python takes
 
 
 def test_loops_are_native():
@@ -370,6 +448,26 @@ def test_loops_are_native():
     run = compile(lambda x, w: weft.autograd.grad(_total(_looped(x, w)), (x, w)))
     run(weft.randn(6, 2, 3, requires_grad=True), weft.randn(3, 3, requires_grad=True))
     assert steps_of(run).count(Repeat) == 2 and BodyCall not in steps_of(run)
+    run = compile(_chosen)  # both branches are cheap
+    run(x, w)
+    assert Repeat in steps_of(run) and BodyCall not in steps_of(run)
+
+
+def test_products_leave_the_loop():
+    """Of a recurrent step and its gradient only the products with the carry stay; each weight has one product for all."""
+    weft.manual_seed(0)
+    x, w, u = weft.randn(9, 4, 3), weft.randn(3, 5, requires_grad=True), weft.randn(5, 5, requires_grad=True)
+
+    def run(x):
+        _, outs = weft.scan(lambda h, x: (weft.tanh(x @ w + h @ u),) * 2, weft.zeros(4, 5), x)
+        return weft.autograd.grad((outs**2).sum(), (w, u))
+
+    compiled = compile(run)
+    close(compiled(x), run(x), 1e-4)
+    nodes = lambda slots: [n.op.title for s in slots for n in s.step.group.nodes if hasattr(n.op, "title")]
+    slots = plan_of(compiled).slots
+    inside = [nodes(slot.step.plan.slots).count("Matmul") for slot in slots if isinstance(slot.step, Repeat)]
+    assert inside == [1, 1] and nodes(slots).count("Matmul") == 3
 
 
 def test_a_body_with_host_calls(compiled):
@@ -395,7 +493,9 @@ def test_long_loops():
         expected.append(carry)
         carry = 0.5 * carry + row
     close(found, (carry, np.array(expected)))
-    run = compile(lambda x: weft.autograd.grad(weft.scan(lambda c, x: (0.5 * c + x, c), weft.zeros(4), x)[1].sum(), x)[0])
+    run = compile(
+        lambda x: weft.autograd.grad(weft.scan(lambda c, x: (0.5 * c + x, c), weft.zeros(4), x)[1].sum(), x)[0]
+    )
     expected = np.zeros(2000)
     expected[:-1] = 2 - 0.5 ** np.arange(1998, -1, -1.0)
     close(run(x.requires_grad_()), np.repeat(expected[:, None], 4, 1))
@@ -525,7 +625,7 @@ def test_random_numbers_in_branches(compiled):
 def test_passes_can_be_left_out():
     x, w = weft.randn(4, 2, 3, requires_grad=True), weft.randn(3, 3, requires_grad=True)
     run = lambda x, w: weft.autograd.grad(_total(_looped(x, w)), (x, w))
-    for name in ("prune", "fuse", "place", "schedule", "buffers"):
+    for name in ("prune", "choose", "split", "fuse", "place", "schedule", "buffers"):
         close(compile(run, without=(name,))(x, w), run(x, w), 2e-4)
 
 
@@ -535,11 +635,44 @@ def test_vmap():
     expected = [one(row) for row in x]
     expected = weft.stack([c for c, _ in expected]), weft.stack([ys for _, ys in expected])
     close(weft.vmap(one)(x), expected)
-    close(compile(weft.vmap(one))(x), expected)
-    gradient = weft.vmap(weft.func.grad(lambda x: _total(one(x))))
-    close(compile(gradient)(x), gradient(x))
-    root = lambda a: weft.fori_loop(0, 20, lambda _, x: (x + a / x) / 2, a)
-    close(weft.vmap(root)(weft.arange(1.0, 5)), np.sqrt(np.arange(1.0, 5)))
+    run = compile(weft.vmap(one))
+    close(run(x), expected)
+    assert Repeat in steps_of(run)
+
+
+@pytest.mark.parametrize("transform", ["grad", "jacrev", "jacfwd", "hessian"])
+def test_transforms(transform):
+    """Derivatives as functions, over a batch of examples, each with a weight of its own."""
+    x, w = weft.randn(3, 4, 2, dtype=weft.float64), weft.randn(3, 2, dtype=weft.float64)
+
+    def loss(w, x):
+        last, sums = weft.scan(lambda c, x: (weft.tanh(c * w + x), c.sum()), weft.zeros(2, dtype=x.dtype), x)
+        return (last**2).sum() + (sums**3).sum()
+
+    derived = weft.vmap(getattr(weft.func, transform)(loss))
+    expected = derived(w, x)
+    loop = lambda w, x: sum(tree_leaves([(v**k).sum() for k, v in zip((2, 3), _unrolled(w, x), strict=True)]))
+    close(expected, weft.vmap(getattr(weft.func, transform)(loop))(w, x))
+    close(compile(derived)(w, x), expected, 1e-11)
+
+
+def _unrolled(w, x):
+    c, sums = weft.zeros(2, dtype=x.dtype), []
+    for t in range(x.shape[0]):
+        sums.append(c.sum())
+        c = weft.tanh(c * w + x[t])
+    return c, weft.stack(sums)
+
+
+def test_mapped_loops_and_branches(way):
+    root = lambda n: lambda a: weft.fori_loop(0, n, lambda _, x: (x + a / x) / 2, a)
+    run = way(lambda a, n: weft.vmap(root(n))(a))
+    close(run(weft.arange(1.0, 5), weft.tensor(20)), np.sqrt(np.arange(1.0, 5)))
+    run = way(lambda a, p: weft.vmap(lambda a: weft.cond(p, lambda: 2 * a, lambda: a**2))(a))
+    close(run(weft.arange(3.0), weft.tensor(True)), [0.0, 2.0, 4.0])
+    close(run(weft.arange(3.0), weft.tensor(False)), [0.0, 1.0, 4.0])
+    with pytest.raises(TransformError, match=r"weft\.where"):
+        way(weft.vmap(lambda a: weft.cond(a > 0, weft.sin, weft.cos, a)))(weft.arange(3.0))
 
 
 # ------------------------------------------------------------------------------------------------ errors

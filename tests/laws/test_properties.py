@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -52,7 +52,11 @@ def test_broadcasting_and_promotion(arrays, name):
     if name == "where":
         assert_same(weft.where(a == 1, a, b), torch.where(ta == 1, ta, tb))
     else:
-        assert_same(getattr(weft, name)(a, b), getattr(torch, name)(ta, tb))
+        try:
+            expected = getattr(torch, name)(ta, tb)
+        except NotImplementedError:  # PyTorch has no complex numbers of half precision here
+            assume(False)
+        assert_same(getattr(weft, name)(a, b), expected)
 
 
 @quick

@@ -69,8 +69,8 @@ def build_plan(
 ) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
     from . import bodies, simplify, split, verify
-    from .choose import choose
     from .anchors import choose_layouts, find_anchors
+    from .choose import choose
     from .expand import expand
     from .fuse import Fuser
     from .geometry import Geometry

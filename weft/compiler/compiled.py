@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-import threading
+import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from types import NoneType
@@ -15,6 +16,7 @@ from ..autograd.batched import live_levels
 from ..autograd.modes import mode
 from ..dtype import get_default_dtype
 from ..errors import TraceError
+from ..runtime.threads import fork_safe_lock, get_num_threads
 from ..tensor import Tensor, wrap
 from ..utils.pytree import tree_flatten, tree_unflatten
 from . import build_plan
@@ -42,6 +44,17 @@ class Compiled:
         self.build = build
         self.plans: dict[Any, list[Bound]] = {}
         self.eager: set[Any] = set()
+        self.lock = fork_safe_lock()  # threads that come with the same signature wait for one plan
+
+    def __reduce__(self) -> Any:
+        """Plans stay behind: a copy makes its own. A function that was compiled by a decorator goes by its name."""
+        name = getattr(self, "__qualname__", "")
+        if getattr(sys.modules.get(self.__module__), name, None) is self:
+            return name
+        return Compiled, (self.function, self.fallback, self.threads, self.without, self.build)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        return Compiled(copy.deepcopy(self.function, memo), self.fallback, self.threads, self.without, self.build)
 
     def __getattr__(self, name: str) -> Any:
         if name == "function":
@@ -55,13 +68,14 @@ class Compiled:
         if mode.tracer is not None or live_levels():
             return self.function(*args, **kwargs)
         key, leaves, tensors, spec = signature(args, kwargs)
-        for bound in self.plans.get(key, ()):
-            if bound.holds(tensors):
-                return bound.run(tensors)
+        bound = self._found(key, tensors)
+        if bound is not None:
+            return bound.run(tensors)
         if key in self.eager:
             return self.function(*args, **kwargs)
         try:
-            bound = self._bind(key, leaves, spec)
+            with self.lock:
+                bound = self._found(key, tensors) or self._bind(key, leaves, spec)
         except TraceError as error:
             if self.fallback == "error":
                 raise
@@ -69,6 +83,12 @@ class Compiled:
             self.eager.add(key)
             return self.function(*args, **kwargs)
         return bound.run(tensors)
+
+    def _found(self, key: Any, tensors: Sequence[Tensor]) -> Bound | None:
+        for bound in self.plans.get(key, ()):
+            if bound.holds(tensors):
+                return bound
+        return None
 
     def _bind(self, key: Any, leaves: Sequence[Any], spec: Any) -> Bound:
         program = trace(self.function, leaves, spec)
@@ -95,7 +115,7 @@ class Compiled:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph of a call with these arguments; nothing is run."""
         _, leaves, _, spec = signature(args, kwargs)
-        return trace(self.function, leaves, spec).graph
+        return trace(self.function, leaves, spec, to_look=True).graph
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """How a call with these arguments is compiled: graph, passes, kernels with work and times, memory. Print it.
@@ -105,7 +125,7 @@ class Compiled:
         from .explain import explain
 
         _, leaves, tensors, spec = signature(args, kwargs)
-        graph = trace(self.function, leaves, spec).graph
+        graph = trace(self.function, leaves, spec, to_look=True).graph
         return explain(graph, [x.array for x in tensors], self.threads, self.without)
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
@@ -120,14 +140,8 @@ class Bound:
         self.program, self.plan = program, build(program.graph)
         self.pull = None if program.backward is None else Pull(program.backward, build)
         self.alone = program.spec.kind is None
-        self.lock = threading.Lock()  # a plan has one set of buffers
-        counters = {}  # of tensors that an eager graph may have saved
-        for x in program.changed:
-            if x._needs_grad and x._counter is None:
-                x._counter = [0]
-            if x._counter is not None:
-                counters[id(x._counter)] = x._counter
-        self.counters = list(counters.values())
+        self.lock = fork_safe_lock()  # a plan has one set of buffers
+        self._find_counters()
         self.cleared, self.stores = [], []  # what is set to None is told apart: gradients, mostly
         for table, key, result in program.stores:
             if table.__class__ is dict and result[0] is OBJECT and result[1] is None:
@@ -139,10 +153,22 @@ class Bound:
         """Whether the plan fits the surroundings; tensors that were replaced by like ones are followed."""
         if self.program.holds(tensors):
             return True
-        if not self.program.follows(tensors):
-            return False
-        self.plan.rebind()
+        with self.lock:
+            if not self.program.follows(tensors):
+                return False
+            self.plan.rebind()
+            self._find_counters()
         return True
+
+    def _find_counters(self) -> None:
+        """Of tensors that an eager graph may have saved."""
+        counters = {}
+        for x in self.program.changed:
+            if x._needs_grad and x._counter is None:
+                x._counter = [0]
+            if x._counter is not None:
+                counters[id(x._counter)] = x._counter
+        self.counters = list(counters.values())
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         program = self.program
@@ -181,7 +207,7 @@ def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[
     leaves, spec, tensors = args, None, []
     if kwargs or not _PLAIN.issuperset(map(type, args)):
         leaves, spec = tree_flatten((args, kwargs))
-    key = [mode.grad, mode.inference, get_default_dtype(), spec]
+    key = [mode.grad, mode.inference, get_default_dtype(), get_num_threads(), spec]
     for x in leaves:
         if isinstance(x, Tensor):
             a = x.array

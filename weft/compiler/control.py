@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.modes import mode, no_grad
+from ..autograd.batched import entered
+from ..autograd.modes import enable_grad, mode, no_grad
 from ..autograd.tape import Node as TapeNode
 from ..autograd.tape import counter
 from ..errors import AutogradError, TraceError
@@ -25,7 +26,18 @@ from ..ops.formula import Meta
 from ..tensor import Tensor, wrap
 from .bodies import Branch, Loop, While
 from .graph import Argument, Graph, Node, Value
-from .scope import NoWayBack, Part, Scope, differentiable, edge_if_needed, filled, history, partials, recorded
+from .scope import (
+    NoWayBack,
+    Part,
+    Scope,
+    batches_of,
+    differentiable,
+    edge_if_needed,
+    filled,
+    history,
+    partials,
+    recorded,
+)
 from .traced import user_line
 
 # ----------------------------------------------------------------------------------------------- scan
@@ -151,38 +163,43 @@ class _Way:
     title = "Scan"
 
     def pull(self, node: TapeNode, g: Sequence[Tensor | None], useful: Any = None) -> list[Tensor]:
-        if mode.grad:
-            return self._pull_recorded(node, g)
+        levels = batches_of(g)
+        if mode.grad or levels:
+            with entered(levels):
+                return self._pull_again(node, g)
         tracer, wanted = mode.tracer, [*self.by_carried, *self.stacked]
         seeds = filled([g[k] for k in wanted], [node.outputs[k] for k in wanted])
         inputs = [*(tracer.value(x) for x in seeds), *self.saved, *self.operands]
         return [tracer.fresh(v) for v in tracer.add(self.loop, inputs, {}, *self.loop.kinds())]
 
-    def _pull_recorded(self, node: TapeNode, g: Sequence[Tensor | None]) -> list[Tensor]:
-        """The same as a differentiable function: the carries computed again, then a loop that goes back."""
+    def _pull_again(self, node: TapeNode, g: Sequence[Tensor | None]) -> list[Tensor]:
+        """The same as a function that can be differentiated and mapped: carries computed again, then a loop back."""
         if self.draws:
             raise AutogradError(
-                "scan: a body that draws random numbers cannot be differentiated twice in compiled code; draw them before "
-                "and pass them as xs"
+                "scan: a body that draws random numbers cannot be differentiated twice, nor have its Jacobian taken, in "
+                "compiled code; draw them before and pass them as xs"
             )
+        create_graph = mode.grad
         _check_versions(self.versions)
         length, reverse = self.loop.length, not self.loop.reverse
         wanted = [*self.by_carried, *self.stacked]
         seeds = filled([g[k] for k in wanted], [node.outputs[k] for k in wanted])
         seeds, rows = seeds[: len(self.by_carried)], seeds[len(self.by_carried) :]
         again = lambda carry, row: (self.step(carry, row)[0], carry)
-        _, carries = functions.scan(again, self.init, self.xs, length, reverse)
+        with entered(()):
+            _, carries = functions.scan(again, self.init, self.xs, length, reverse)
 
         def back(state: Any, row: Any) -> Any:
             (seeds, totals), (carry, x, row_seeds), order = state, row, next(counter)
-            carry, x = [differentiable(v) for v in carry], [differentiable(v) for v in x]
-            after, ys = self.step(carry, x)
+            with enable_grad():
+                carry, x = [differentiable(v) for v in carry], [differentiable(v) for v in x]
+                after, ys = self.step(carry, x)
             outs = [*after, *ys]
             given = dict(zip(wanted, (*seeds, *row_seeds), strict=True))
             through = [k for k in self.through if k in given and outs[k]._needs_grad]
             variables = [*(carry[k] for k in self.by_carried), *(x[k] for k in self.by_scanned)]
             found, at_ends = partials(
-                [outs[k] for k in through], [given[k] for k in through], variables, self.ends, order, create_graph=True
+                [outs[k] for k in through], [given[k] for k in through], variables, self.ends, order, create_graph
             )
             found, at_ends = filled(found, variables), filled(at_ends, self.metas)
             sums = [total + g for total, g in zip(totals, at_ends, strict=True)]
@@ -299,21 +316,24 @@ class _Fork:
         self.op = Branch((bodies[0], bodies[1]), len(self.ends))
 
     def pull(self, node: TapeNode, g: Sequence[Tensor | None], useful: Any = None) -> list[Tensor]:
-        seeds = filled([g[k] for k in self.through], [node.outputs[k] for k in self.through])
-        if mode.grad:
+        seeds, levels = filled([g[k] for k in self.through], [node.outputs[k] for k in self.through]), batches_of(g)
+        if mode.grad or levels:
             _check_versions([(self.pred, self.version)])
             back = lambda branch: lambda: self._pulled_again(branch, seeds)
-            return functions.cond(self.pred, *map(back, self.branches))
+            with entered(levels):
+                return functions.cond(self.pred, *map(back, self.branches))
         tracer = mode.tracer
         kinds = [(tuple(m.shape), m.dtype.np) for m in self.metas]
         inputs = [self.chosen, *(tracer.value(x) for x in seeds), *self.inputs]
         return [tracer.fresh(v) for v in tracer.add(self.op, inputs, {}, *kinds)]
 
     def _pulled_again(self, branch: Callable[[], list[Tensor]], seeds: list[Tensor]) -> list[Tensor]:
-        order, outs = next(counter), branch()
+        order, create_graph = next(counter), mode.grad
+        with enable_grad():
+            outs = branch()
         pairs = [(outs[k], seed) for k, seed in zip(self.through, seeds, strict=True) if outs[k]._needs_grad]
         outs, seeds = [x for x, _ in pairs], [seed for _, seed in pairs]
-        return filled(partials(outs, seeds, (), self.ends, order, create_graph=True)[1], self.metas)
+        return filled(partials(outs, seeds, (), self.ends, order, create_graph)[1], self.metas)
 
 
 # -------------------------------------------------------------------------------------------- while_loop

@@ -26,4 +26,4 @@ def draw_plan(explanation: Any) -> str:
         boxes.append(box)
         for root in slot.step.writes:
             made[root] = box
-    return svg(boxes)
+    return svg(boxes or [Box("result", "nothing to compute", [], {})])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..errors import OptionError
+from ..runtime.native import barrier_ir
 from . import PIPELINE, build_plan, jit
+from .bodies import BodyCall, Repeat
 from .graph import Argument, Graph
+from .kernel import Kernel
 from .loops import HostCall
 from .roofline import Roofline, measured
 
@@ -76,24 +80,31 @@ class Explanation:
     profile: Profile
     plan: Any
     graph: Graph
+    without: Collection[str] = ()
 
     def __str__(self) -> str:
-        parts = [f"passes: {' → '.join(PIPELINE)}"]
-        parts += [f"\n── after {name} ──\n{text}" for name, text in self.passes]
+        names = [f"({name} left out)" if name in self.without else name for name in PIPELINE]
+        texts = [*self.passes, ("place", _states(self.plan)), ("buffers", _memory(self.plan))]
+        parts = [f"passes: {' → '.join(names)}"]
+        parts += [f"\n── after {name} ──\n{text}" for name, text in texts if name not in self.without]
         return "\n".join([*parts, "\n── plan ──", str(self.profile)])
 
     def llvm(self, number: int) -> str:
-        """The LLVM text of step `number`."""
-        kernel = self.plan.slots[number].step.kernel
-        return kernel.text(jit.symbol(kernel.key()), jit.Target.host())
+        """The LLVM text of the kernels of step `number`."""
+        target = jit.Target.host()
+        return "\n".join(kernel.text(jit.symbol(key), target) for key, kernel in self._kernels(number).items())
 
     def assembly(self, number: int) -> str:
         """The machine code of step `number`, as the assembler writes it."""
-        from ..runtime.native import barrier_ir
+        target, barrier = jit.Target.host(), barrier_ir()
+        texts = (kernel.text(jit.symbol(key), target, barrier) for key, kernel in self._kernels(number).items())
+        return "\n".join(jit.emit_assembly(text, target) for text in texts)
 
-        kernel = self.plan.slots[number].step.kernel
-        text = kernel.text(jit.symbol(kernel.key()), jit.Target.host(), barrier_ir())
-        return jit.emit_assembly(text, jit.Target.host())
+    def _kernels(self, number: int) -> dict[str, Kernel]:
+        found = {kernel.key(): kernel for kernel in _kernels(self.plan.slots[number].step)}
+        if not found:
+            raise OptionError(f"explain: step {number} ({self.profile.steps[number].operations}) is computed by Python")
+        return found
 
     def draw(self, path: str | None = None) -> str:
         """The steps as a picture (SVG text), boxes from top to bottom in phases; written to `path` if given."""
@@ -110,7 +121,7 @@ def explain(graph: Graph, arrays: Sequence[np.ndarray], threads: int | None, wit
     """Compile a graph anew, keeping what each pass leaves, and time it. States are put back afterwards."""
     log: list[tuple[str, str]] = []
     plan = build_plan(graph, threads, without, log)
-    return Explanation(log, profile(plan, arrays), plan, graph)
+    return Explanation(log, profile(plan, arrays), plan, graph, without)
 
 
 def profile(plan: Any, arrays: Sequence[np.ndarray]) -> Profile:
@@ -120,16 +131,16 @@ def profile(plan: Any, arrays: Sequence[np.ndarray]) -> Profile:
     roof = measured(plan.threads)
     steps = []
     for slot, taken in zip(plan.slots, medians, strict=True):
-        step = slot.step
+        step, nodes = slot.step, slot.step.group.nodes
         host = isinstance(step, HostCall)
-        flops, nbytes = (0, 0) if host else (step.kernel.flops, step.kernel.nbytes)
-        nodes = step.group.nodes
+        flops, nbytes = _work(step)
+        python = host and not isinstance(step, Repeat)
         steps.append(
             Step(
                 phase=slot.phase,
-                threads="python" if host else "all" if slot.only is None else f"only {slot.only}",
-                kernel="host" if host else type(step.kernel).__name__,
-                operations=" ".join(n.op.name for n in nodes),
+                threads="python" if python else "all" if slot.only is None else f"only {slot.only}",
+                kernel="host" if python else "Repeat" if host else type(step.kernel).__name__,
+                operations=_operations(step),
                 lines=", ".join(dict.fromkeys(n.line for n in nodes if n.line)),
                 flops=flops,
                 nbytes=nbytes,
@@ -137,8 +148,54 @@ def profile(plan: Any, arrays: Sequence[np.ndarray]) -> Profile:
                 time=taken,
             )
         )
-    unshared = sum(life.size for life in plan.lives.values())
-    return Profile(steps, roof, plan.threads, plan.memory.nbytes, unshared)
+    every = _plans(plan)
+    unshared = sum(life.size for one in every for life in one.lives.values())
+    return Profile(steps, roof, plan.threads, sum(one.memory.nbytes for one in every), unshared)
+
+
+def _plans(plan: Any) -> list[Any]:
+    """A plan and those of the bodies of its loops and branches."""
+    inside = [inner for slot in plan.slots for inner in getattr(slot.step, "plans", ())]
+    return [plan, *(one for inner in inside for one in _plans(inner))]
+
+
+def _kernels(step: Any) -> list[Kernel]:
+    if isinstance(step, HostCall):
+        return [k for plan in getattr(step, "plans", ()) for slot in plan.slots for k in _kernels(slot.step)]
+    return [step.kernel]
+
+
+def _work(step: Any) -> tuple[int, int]:
+    """Operations and bytes of a step; (0, 0) where Python decides how much there is."""
+    if isinstance(step, Repeat):
+        inside = [_work(slot.step) for slot in step.plan.slots]
+        return tuple(step.node.op.length * sum(column) for column in zip(*inside, strict=True)) or (0, 0)
+    return (0, 0) if isinstance(step, HostCall) else (step.kernel.flops, step.kernel.nbytes)
+
+
+def _operations(step: Any) -> str:
+    names = " ".join(node.op.name for node in step.group.nodes)
+    if not isinstance(step, BodyCall):
+        return names
+    bodies = [" ".join(_operations(slot.step) for slot in plan.slots) for plan in step.plans]
+    return f"{names} ({'; '.join(bodies)})"
+
+
+def _states(plan: Any) -> str:
+    """Which states are written where they lie."""
+    copied = {id(state) for state in plan.closing}
+    written = [state for state in plan.graph.states if state.final is not None]
+    how = lambda state: "copied to" if id(state) in copied else "written over"
+    return "\n".join(f"  {state.final!r} {how(state)} {state.value!r}" for state in written)
+
+
+def _memory(plan: Any) -> str:
+    """Where temporary values lie, and in which phases."""
+    lines = []
+    for key, life in sorted(plan.lives.items(), key=lambda item: (plan.offsets[item[0]], item[1].first)):
+        what = f"{key[0]} of step {key[1]}" if isinstance(key, tuple) else repr(key)
+        lines.append(f"  {plan.offsets[key]:>10} + {life.size:<10} phases {life.first}–{life.last}: {what}")
+    return "\n".join(lines)
 
 
 def _untouched(plan: Any, arrays: Sequence[np.ndarray], run: Callable[[], Any]) -> Any:

@@ -149,8 +149,8 @@ class Fuser:
                     other.before |= group.before
 
     def owner(self, value: Value) -> Group | None:
-        """The group that makes what a value is a view of."""
-        return self.home.get(self.geometry(value).root.node)
+        """The group that makes what a value is a view of; nobody makes what has no elements."""
+        return self.home.get(self.geometry(value).root.node) if value.size else None
 
     # ------------------------------------------------------------------------------------- candidates
     def _candidates(self, node: Node) -> list[Group]:

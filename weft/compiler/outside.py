@@ -17,6 +17,7 @@ from ..autograd.tape import collect, counter, edge_of, leaves, sweep
 from ..errors import AutogradError
 from ..ops.base import pick
 from ..ops.formula import Meta
+from ..runtime.threads import fork_safe_lock
 from ..tensor import Tensor, wrap
 from .graph import Argument, Captured, Constant, Graph, Value
 from .scope import NoWayBack
@@ -100,7 +101,7 @@ class Pull:
     node_name = "CompiledBackward"
 
     def __init__(self, backward: Backward, build: Callable[[Graph], Any]) -> None:
-        self.backward, self.build, self.plan = backward, build, None
+        self.backward, self.build, self.plan, self.lock = backward, build, None, fork_safe_lock()
 
     def record(self, made: Sequence[Tensor], tensors: Sequence[Tensor], saved: Sequence[np.ndarray]) -> None:
         """Put the results of a call on the tape."""
@@ -126,11 +127,13 @@ class Pull:
                 "backward: a parameter or argument of a compiled function was modified by an inplace operation after "
                 "the call; call backward first"
             )
-        if self.plan is None:
-            self.plan = self.build(self.backward.graph)
-        self.plan.rebind()
         grads = [
             np.zeros(tuple(m.shape), m.dtype.np) if one is None else np.array(one.array, order="C", copy=None)
             for one, m in zip(g, node.outputs, strict=True)
         ]
-        return [wrap(a) for a in self.plan.run([*arguments, *grads, *saved])]
+        with self.lock:
+            if self.plan is None:
+                self.plan = self.build(self.backward.graph)
+            self.plan.rebind()
+            found = self.plan.run([*arguments, *grads, *saved])
+        return [wrap(a) for a in found]

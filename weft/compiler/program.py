@@ -78,15 +78,24 @@ class Program:
             if len(before) != len(now):
                 return False
             pairs += zip(before, now, strict=True)
+        pinned = self._pinned()
         for before, now in pairs:
-            if not _alike(before, now):
+            if not _alike(before, now) or (before is not now and id(before) in pinned):
                 return False
             instead[id(before)] = now
         captured = [(x, instead.get(id(x), x), array) for x, array in self.captured]
         if not all(same_form(now.array, array) for _, now, array in captured) or not self._move(captured):
             return False
         self.reads, self.looked_at, self.contents = reads, looked_at, contents
+        self.changed = [instead.get(id(x), x) for x in self.changed]
         return True
+
+    def _pinned(self) -> set[int]:
+        """Tensors (their identities) that are more to the program than memory: it hands them out, sets their attributes
+        or gives them gradients."""
+        handed = {id(what) for kind, what in (*self.results, *(r for _, _, r in self.stores)) if kind is OBJECT}
+        tables = {id(table) for table, _, _ in self.stores}
+        return handed | {id(x) for x, _ in self.captured if x._needs_grad or id(x.__dict__) in tables}
 
     def _move(self, captured: Sequence[tuple[Tensor, Tensor, np.ndarray]]) -> bool:
         """Use other tensors in the place of captured ones; False: one of them shares memory with others."""
@@ -116,17 +125,23 @@ def _alike(before: Any, now: Any) -> bool:
 _VALUES = (bool, int, float, complex, str, tuple, frozenset)
 
 
-def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None) -> Program:
-    """Run `function` on symbolic tensors; everything outside is afterwards as it was before."""
+def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_look: bool = False) -> Program:
+    """Run `function` on symbolic tensors; everything outside is afterwards as it was before.
+
+    But objects that the first call makes (an optimiser's state, attributes that are no tensors) stay, for the later
+    calls to find; `to_look`: these go, too.
+    """
     shared: list[np.ndarray] = []
     while True:
         try:
-            return _traced(Tracer({id(owner) for owner in shared}), function, leaves, spec)
+            return _traced(Tracer({id(owner) for owner in shared}), function, leaves, spec, to_look)
         except Overlap as overlap:
             shared.append(overlap.owner)
 
 
-def _traced(tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: TreeSpec | None) -> Program:
+def _traced(
+    tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_look: bool
+) -> Program:
     try:
         with tracer.running():
             with tracer.paused():
@@ -141,7 +156,10 @@ def _traced(tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: Tre
         tracer.journal.fail()
         tracer.streams.restore()
         raise
-    tracer.journal.restore(_is_traced_or_engine)
+    if to_look:
+        tracer.journal.fail()
+    else:
+        tracer.journal.restore(_is_traced_or_engine)
     program.streams = tracer.streams.restore()
     # what was there for a while only, in the place of a parameter, is not what a later call finds
     program.reads = [(table, key, content) for table, key, content in program.reads if table.get(key) is content]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.batched import levels_of
 from ..autograd.tape import Node as TapeNode
 from ..autograd.tape import counter, edge_of, sweep
 from ..errors import AutogradError, ShapeError, TraceError
@@ -263,6 +264,12 @@ def recorded(op: Any, outs: Sequence[Tensor], flags: Sequence[bool], edges: Sequ
     for index, (x, flag) in enumerate(zip(outs, flags, strict=True)):
         if flag:
             x.node, x._needs_grad = pick(node, index), True
+
+
+def batches_of(g: Sequence[Tensor | None]) -> list[Any]:
+    """The vmaps over which gradients vary, outermost first."""
+    found = {level for x in g if x is not None for level in levels_of(x)}
+    return sorted(found, key=lambda level: level.level)
 
 
 def edge_if_needed(x: Tensor) -> Any:

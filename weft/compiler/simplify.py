@@ -51,7 +51,7 @@ def fold_constants(graph: Graph) -> None:
             continue
         arrays = [changes.get(v, v).node.op.array for v in node.inputs]
         for value, array in zip(node.outputs, compute_node(node, arrays), strict=True):
-            made = Node(Constant(np.array(array, value.dtype).reshape(value.shape)), ())
+            made = Node(Constant(np.array(array, value.dtype, order="C").reshape(value.shape)), ())
             changes[value] = made.make((value.shape, value.dtype))[0]
             graph.nodes.insert(graph.nodes.index(node), made)
     graph.replace(changes)
@@ -168,11 +168,13 @@ def order_views(graph: Graph, geometry: Geometry) -> None:
     for node in list(graph.nodes):
         if not is_view(node.outputs[0]):
             continue
+        (x,) = node.inputs
         try:
+            if node.op.pure is not None and geometry(x).strides != contiguous_strides(x.shape, x.dtype.itemsize):
+                raise ValueError("it looks at the memory around, which is dense")
             for v in node.outputs:
                 geometry(v)
         except (ShapeError, ValueError):
-            (x,) = node.inputs
             copy = Node(MOVE, (x,), line=node.line)
             node.inputs = copy.make((x.shape, x.dtype))
             graph.nodes.insert(graph.nodes.index(node), copy)

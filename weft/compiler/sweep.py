@@ -3,7 +3,7 @@
 The space is worked through row by row: the *outer* sizes are counted through by one loop that threads share, the
 *inner* ones by nested loops. Reductions over the inner sizes are complete at the end of a row, and what uses them runs
 in another pass over the row, whose data are still in cache. Reductions over anything else (`late`) are summed in
-private memory of each thread and combined after a barrier. Every value is computed in the outermost loop it allows.
+pieces of the rows, which are combined after a barrier. Every value is computed in the outermost loop it allows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .llvm import BITS, Function, Val
 
 CHUNK = 8192  # elements of a long row that one thread takes at a time
 SMALL = 6000  # elements (weighted by cost) up to which one thread does it all
+PIECES = 8  # in which late reductions are summed
 DEAR = 8  # cost from which a value is kept for the next pass instead of computed again
 
 
@@ -72,6 +73,14 @@ class Sweep(Kernel):
         self.flops = elements * sum(1 for i in self.items if i.what == "step" and all(i.mask))
         self._plan = Plan(self)
         self.scratch = self._plan.scratch
+        self.workspace = self._plan.piece * self.pieces
+        self.workspace_word = self.scratch_arg
+        self.scratch_word = self.scratch_arg + (self.workspace > 0)
+
+    @property
+    def pieces(self) -> int:
+        """In how many parts late reductions are summed: a fixed number, so that threads do not change the result."""
+        return 1 if self.serial else PIECES
 
     def key(self) -> str:
         items = ";".join(i.key() for i in self.items)
@@ -186,7 +195,7 @@ class Plan:
         return sorted(found)
 
     def _lay_out(self) -> None:
-        """Offsets in the private memory: partial sums of late reductions, then kept rows."""
+        """Offsets of the partial sums of late reductions in each piece of the workspace, of kept rows in private memory."""
         space, at = self.sweep.space, 0
         self.sums: dict[int, tuple[int, list[int], int]] = {}
         for n, item in enumerate(self.sweep.items):
@@ -202,6 +211,7 @@ class Plan:
             wide = 1 if self.axis in dims else 64
             self.sums[n] = (at, dims, count)
             at += -(-(count * wide * BITS[item.kind] // 8 + 64) // 64) * 64
+        self.piece, at = at, 0  # bytes of the partial sums of one piece
         self.rows_at: dict[int, int] = {}
         length = 1
         for d in self.inner:
@@ -233,6 +243,7 @@ class Writer:
         self.index: list[Any] = [0] * len(self.space)
         self.mask: Val | None = None
         self.private: Val | None = None
+        self.partial: Val | None = None
 
     # --------------------------------------------------------------------------------- values
     def find(self, number: int) -> Val:
@@ -288,11 +299,11 @@ class Writer:
     def write(self) -> None:
         f, plan = self.f, self.plan
         if plan.scratch:
-            base = f.arg(self.sweep.scratch_arg)
+            base = f.arg(self.sweep.scratch_word)
             self.private = f.offset(base, self.tid * plan.scratch, "u8")
-        self.clear_sums()
         self.compute_level(0, 0)
         if not plan.outer and not plan.inner:
+            self.start_piece(0)
             self.env.append({})
             self.row()
         else:
@@ -316,7 +327,19 @@ class Writer:
         count = 1
         for s in sizes:
             count *= s
-        lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
+        if not plan.sums or self.sweep.serial:
+            self.start_piece(0)
+            lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
+            self.some_rows(lo, hi, sizes, chunk)
+            return
+        first, last = f.split(PIECES)
+        with f.loop(first, last) as piece:
+            self.start_piece(piece.i)
+            self.some_rows((piece.i * count) // PIECES, ((piece.i + 1) * count) // PIECES, sizes, chunk)
+
+    def some_rows(self, lo: Val, hi: Val, sizes: list[int], chunk: int | None) -> None:
+        """The rows with these numbers; `sizes` are those of the outer loops, the last one counts chunks of a row."""
+        f, plan = self.f, self.plan
         with f.loop(lo, hi) as loop:
             self.env.append({})
             rest: Any = loop.i
@@ -332,7 +355,7 @@ class Writer:
                     places.append(f.cast(unsigned % size, "i64"))
                     rest = f.cast(unsigned // size, "i64")
             places.reverse()
-            self.chunk_start = places.pop() if chunk is None or chunks == 1 else places.pop() * chunk
+            self.chunk_start = places.pop() if chunk is None or sizes[-1] == 1 else places.pop() * chunk
             for d, place in zip(plan.outer, places, strict=True):
                 self.index[d] = place
             if plan.across:
@@ -568,11 +591,11 @@ class Writer:
         value = f.splat(value, lanes)
         place = self.slot(number, lanes)
         mask = self.mask if lanes > 1 and self.plan.axis in self.plan.sums[number][1] else None
-        old = f.load(self.private, place, item.kind, lanes, mask)
+        old = f.load(self.partial, place, item.kind, lanes, mask)
         new = item.value.combine(f, old, value)
         if self.mask is not None and lanes > 1 and mask is None:
             new = f.select(self.mask, new, old)
-        f.store(new, self.private, place, mask)
+        f.store(new, self.partial, place, mask)
 
     def accumulate_outer(self, turn: int) -> None:
         """Late reductions of values that are known once a row."""
@@ -580,8 +603,12 @@ class Writer:
             if item.what == "late" and self.plan.levels[item.source] < 2 and self.plan.passes[item.source] == turn:
                 self.add_in_memory(number)
 
-    def clear_sums(self) -> None:
+    def start_piece(self, number: Any) -> None:
+        """Let late reductions sum into piece `number` of the workspace from now on."""
         f = self.f
+        if not self.plan.sums:
+            return
+        self.partial = f.offset(f.arg(self.sweep.workspace_word), f.index(number) * self.plan.piece, "u8")
         for number, (at, _, count) in self.plan.sums.items():
             item = self.items[number]
             total = count * self.sum_lanes(number)
@@ -589,26 +616,25 @@ class Writer:
             start = at // (BITS[item.kind] // 8 or 1)
             lanes = self.lanes if total % self.lanes == 0 else 1
             with f.loop(0, total, lanes) as loop:
-                f.store(f.splat(one, lanes), self.private, loop.i + start)
+                f.store(f.splat(one, lanes), self.partial, loop.i + start)
 
     def combine_sums(self) -> None:
-        """Add up what the threads have summed, and store."""
+        """Add up the pieces in order, and store."""
         f, plan = self.f, self.plan
-        base = f.arg(self.sweep.scratch_arg)
+        base = f.arg(self.sweep.workspace_word)
         for access, number in self.sweep.stores:
             item = self.items[number]
             if item.what != "late":
                 continue
             at, dims, count = plan.sums[number]
             wide = self.sum_lanes(number)
-            lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
-            threads = f.index(1) if self.sweep.serial else f.nt
             even = bool(dims) and self.space[dims[-1]] % self.lanes == 0
-            lanes = self.lanes if wide == 1 and even and self.sweep.serial else 1
+            lanes = self.lanes if wide == 1 and even else 1
+            lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count, lanes)
             with f.loop(lo, hi, lanes) as loop:
                 start = f.const(item.kind, item.value.identity(item.kind), wide if wide > 1 else lanes)
-                with f.loop(0, threads, carry=[start]) as inner:
-                    memory = f.offset(base, inner.i * plan.scratch + at, "u8")
+                with f.loop(0, self.sweep.pieces, carry=[start]) as inner:
+                    memory = f.offset(base, inner.i * plan.piece + at, "u8")
                     part = f.load(memory, loop.i * wide, item.kind, wide if wide > 1 else lanes)
                     inner.next([item.value.combine(f, inner.carry[0], part)])
                 total = inner.results[0]

@@ -23,7 +23,7 @@ from ..ops.inplace import write
 from ..ops.primitive import Elementwise, Primitive, View, broadcast_error, scalar_array
 from ..storage import owner_of
 from ..tensor import Tensor, new, wrap
-from . import control
+from . import mapped
 from .effects import Journal
 from .graph import Argument, Captured, Fetched, Graph, State, Value
 from .infer import result_dtype, results_of, strides_like
@@ -361,13 +361,13 @@ class Tracer(Numbers):
 
     # --------------------------------------------------------------------------------- control flow
     def scan(self, *given: Any) -> tuple[list[Tensor], list[Tensor]]:
-        return control.scan(self, *given)
+        return mapped.scan(self, *given)
 
     def cond(self, *given: Any) -> list[Tensor]:
-        return control.cond(self, *given)
+        return mapped.cond(self, *given)
 
     def while_loop(self, *given: Any) -> list[Tensor]:
-        return control.while_loop(self, *given)
+        return mapped.while_loop(self, *given)
 
     # -------------------------------------------------------------------- what the overlay tells it
     def note_attribute(self, x: Tensor, name: str, value: Any) -> None:

@@ -50,7 +50,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
     >>> weft.fori_loop(1, 6, lambda i, product: product * i, weft.tensor(1))
     tensor(120)
     """
-    if _tracer() is not None and (isinstance(lower, Tensor) or isinstance(upper, Tensor)):
+    if mode.tracer is not None and (isinstance(lower, Tensor) or isinstance(upper, Tensor)):
         first = lower if isinstance(lower, Tensor) else tensor(lower)
         step = lambda state: (state[0] + 1, body_fn(state[0], state[1]))
         return _while("fori_loop", lambda state: state[0] < upper, step, (first + 0, init))[1]
@@ -80,7 +80,7 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
     >>> weft.cond(weft.tensor(True), weft.sin, weft.cos, weft.tensor(0.0))
     tensor(0.)
     """
-    tracer = _tracer()
+    tracer = mode.tracer
     if tracer is None or not isinstance(pred, Tensor):
         return (true_fn if _truth(pred, "cond") else false_fn)(*operands)
     _check_truth(pred, "cond")
@@ -121,7 +121,7 @@ def _scan(name: str, f: Callable, init: Any, xs: Any, length: int | None, revers
         forms.append(y_form)
         return after, ys
 
-    tracer = _tracer()
+    tracer = mode.tracer
     if tracer is not None:
         carry, ys = tracer.scan(name, step, carry, rows, count, reverse)
     else:
@@ -174,7 +174,7 @@ def _while(name: str, cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
         _check_carry(name, form, carry, after_form, after, when)
         return after
 
-    tracer = _tracer()
+    tracer = mode.tracer
     if tracer is not None:
 
         def test(carry: Sequence[Tensor]) -> Tensor:
@@ -188,15 +188,6 @@ def _while(name: str, cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
     while _truth(cond_fn(form.filled(carry)), name):
         carry, t = step(carry, f" in iteration {t}"), t + 1
     return form.filled(carry)
-
-
-def _tracer() -> Any:
-    """The tracer that takes a loop as a whole; none inside vmap, where loops are written out."""
-    if mode.tracer is None:
-        return None
-    from ..autograd.batched import live_levels
-
-    return None if live_levels() else mode.tracer
 
 
 # -------------------------------------------------------------------------------- trees and their checks

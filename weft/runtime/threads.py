@@ -6,6 +6,8 @@ import ctypes
 import functools
 import os
 import pathlib
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -54,6 +56,27 @@ def _default_threads() -> int:
     if given.isdigit() and int(given) > 0:
         return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# ---------------------------------------------------------------- locks
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def fork_safe_lock() -> Any:
+    """A lock that is open in a forked child: the thread that may have held it is not there."""
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def _open_locks() -> None:
+    for lock in _locks:
+        lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open_locks)
 
 
 # ---------------------------------------------------------------- pieces of one operation, side by side
