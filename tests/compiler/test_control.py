@@ -669,8 +669,8 @@ def test_mapped_loops_and_branches(way):
     run = way(lambda a, n: weft.vmap(root(n))(a))
     close(run(weft.arange(1.0, 5), weft.tensor(20)), np.sqrt(np.arange(1.0, 5)))
     run = way(lambda a, p: weft.vmap(lambda a: weft.cond(p, lambda: 2 * a, lambda: a**2))(a))
-    close(run(weft.arange(3.0), weft.tensor(True)), [0.0, 2.0, 4.0])
-    close(run(weft.arange(3.0), weft.tensor(False)), [0.0, 1.0, 4.0])
+    close(run(weft.arange(3.0), weft.tensor(True)), np.array([0.0, 2.0, 4.0]))
+    close(run(weft.arange(3.0), weft.tensor(False)), np.array([0.0, 1.0, 4.0]))
     with pytest.raises(TransformError, match=r"weft\.where"):
         way(weft.vmap(lambda a: weft.cond(a > 0, weft.sin, weft.cos, a)))(weft.arange(3.0))
 

@@ -15,11 +15,11 @@ import numpy as np
 from ..autograd.batched import live_levels
 from ..autograd.modes import mode
 from ..dtype import get_default_dtype
-from ..errors import TraceError
+from ..errors import OptionError, TraceError
 from ..runtime.threads import fork_safe_lock, get_num_threads
 from ..tensor import Tensor, wrap
 from ..utils.pytree import tree_flatten, tree_unflatten
-from . import build_plan
+from . import OPTIONAL, build_plan
 from .graph import Graph
 from .host import HostPlan
 from .outside import Pull
@@ -60,6 +60,21 @@ class Compiled:
         if name == "function":
             raise AttributeError(name)
         return getattr(self.function, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.function[key]
+
+    def __len__(self) -> int:
+        return len(self.function)
+
+    def __iter__(self) -> Any:
+        return iter(self.function)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"compiled({self.function!r})"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -249,4 +264,12 @@ def compile(
     """
     if fn is None:
         return lambda fn: compile(fn, fallback=fallback, threads=threads, without=without, backend=backend)
+    if not callable(fn):
+        raise TypeError(f"compile: expected a function, method or module, got {type(fn).__name__} {fn!r}")
+    if isinstance(without, str) or not set(without) <= OPTIONAL:
+        raise OptionError(f"compile: without takes names of {sorted(OPTIONAL)}, got {without!r}")
+    if backend not in ("native", "host"):
+        raise OptionError(f"compile: backend must be 'native' or 'host', got {backend!r}")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise OptionError(f"compile: threads must be a positive number or None, got {threads!r}")
     return Compiled(fn, fallback, threads, without, {"native": build_plan, "host": HostPlan}[backend])

@@ -41,6 +41,7 @@ PARTS = 1 << 14  # elements of what takes several passes
 
 FREE_PLANS, PLANS_PER_SECOND = 512, 1  # of a process; more come from sizes that always change, and do not pay
 MOST_KNOWN, MOST_FAILURES = 4096, 16  # remembered
+MOST_ARRAYS = 32  # of one operation
 
 failures: list[tuple[str, Exception]] = []  # why plans could not be built, the last ones
 _known: dict[Any, EagerPlan | None] = {}  # None where NumPy is to be used
@@ -50,6 +51,8 @@ _plans, _begin = 0, time.monotonic()
 
 def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     """What `compute(*arrays, **params)` gives, by a plan where there is one."""
+    if len(arrays) > MOST_ARRAYS:
+        return mode.run(compute, *arrays, **params)
     key = [primitive, get_num_threads()]
     for a in arrays:
         if a.__class__ is not ndarray:
@@ -63,7 +66,10 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
     try:
         found = _known[key]
     except KeyError:
-        found = _decided(key, primitive, arrays, params)
+        result = mode.run(compute, *arrays, **params)  # also refuses what cannot be computed
+        found = _decided(key, primitive, arrays, params, result)
+        if found is None:
+            return result
     except TypeError:  # a parameter that cannot be a key
         found = None
     if found is not None:
@@ -73,7 +79,9 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
     return mode.run(compute, *arrays, **params)
 
 
-def _decided(key: Any, primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> EagerPlan | None:
+def _decided(
+    key: Any, primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any], result: Any
+) -> EagerPlan | None:
     """A plan, where it can be built and is worth it; remembered."""
     global _plans
     always, found = base.LARGE == 0, None
@@ -84,7 +92,7 @@ def _decided(key: Any, primitive: Primitive, arrays: Sequence[ndarray], params: 
             if always or _plans < FREE_PLANS + PLANS_PER_SECOND * (time.monotonic() - _begin):
                 _plans += 1
                 try:
-                    found = _built(primitive, arrays, params)
+                    found = _built(primitive, arrays, params, result)
                 except Exception as error:
                     failures.append((primitive.title, error))
                     del failures[:-MOST_FAILURES]
@@ -126,32 +134,25 @@ def is_worth_it(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
 # ------------------------------------------------------------------------------------------ plans
 
 
-def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> EagerPlan | None:
-    """A plan of the one operation; None where a part of it would be computed by NumPy after all."""
+def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any], result: Any) -> EagerPlan | None:
+    """A plan of the one operation with results like this one; None where a part of it would be computed by NumPy."""
     from ..autograd.batched import entered
-    from . import build_plan, infer
+    from . import build_plan
     from .graph import Argument, Graph
 
-    graph, order, many = Graph(), None, False
-    if isinstance(primitive, Elementwise):
-        shape = np.broadcast_shapes(*(a.shape for a in arrays))
-        kind = infer.result_dtype(primitive, [a.dtype for a in arrays], params)
-        likeness = infer.strides_like(arrays, shape, kind, params)
-        if likeness is not None:  # dimensions in the order in which the result lies in memory
-            order = sorted(range(len(shape)), key=lambda d: (-likeness.strides[d], d))
-            arrays = [_turned(a, order) for a in arrays]
-            shape = tuple(shape[d] for d in order)
-        kinds = [(shape, kind)]
-    strides = [None if a.flags.c_contiguous else a.strides for a in arrays]
-    values = [graph.source(Argument(n, strides[n]), a.shape, a.dtype) for n, a in enumerate(arrays)]
-    if not isinstance(primitive, Elementwise):
-        kinds, many = infer.results_of(primitive, values, params)
-    graph.outputs = list(graph.add(primitive, values, params).make(*kinds))
+    many, order = result.__class__ is tuple, None
+    results = [np.asarray(r) for r in (result if many else (result,))]
+    if isinstance(primitive, Elementwise) and not results[0].flags.c_contiguous:
+        strides = results[0].strides  # as NumPy chose them: the dimensions are put in this order
+        order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
+        arrays, results = [_turned(a, order) for a in arrays], [_turned(results[0], order)]
+    graph = Graph()
+    places = [None if a.flags.c_contiguous else a.strides for a in arrays]
+    values = [graph.source(Argument(n, places[n]), a.shape, a.dtype) for n, a in enumerate(arrays)]
+    graph.outputs = list(graph.add(primitive, values, params).make(*((r.shape, r.dtype) for r in results)))
     with entered(()):  # a vmap that is going on has no part in this
         plan = build_plan(graph)
-    if not plan.is_native or plan.spans:
-        return None
-    return EagerPlan(plan, len(arrays), many, order)
+    return EagerPlan(plan, len(arrays), many, order) if plan.is_native and not plan.spans else None
 
 
 def _turned(a: ndarray, order: Sequence[int]) -> ndarray:

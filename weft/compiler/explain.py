@@ -211,5 +211,3 @@ def _untouched(plan: Any, arrays: Sequence[np.ndarray], run: Callable[[], Any]) 
     finally:
         for array, before in kept:
             array[...] = before
-
-

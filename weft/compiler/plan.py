@@ -35,7 +35,13 @@ class Plan:
         threads: int,
         share: bool = True,
     ) -> None:
-        self.graph, self.slots, self.lowering, self.closing, self.threads = graph, list(slots), lowering, closing, threads
+        self.graph, self.slots, self.lowering, self.closing, self.threads = (
+            graph,
+            list(slots),
+            lowering,
+            closing,
+            threads,
+        )
         self._lay_out(share)
         self._build()
         self._bind_sources()
@@ -67,9 +73,7 @@ class Plan:
         for slot in self.slots:
             if isinstance(slot.step, Launch):
                 key = slot.step.kernel.key()
-                kernels.setdefault(
-                    key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier)
-                )
+                kernels.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
         self.handles = jit.build(kernels)
         counts = []
         for slot in self.slots:
@@ -192,9 +196,7 @@ class Plan:
             return array
         if view.offset == 0 and array.shape == value.shape and array.strides == view.strides:
             return array
-        return np.lib.stride_tricks.as_strided(
-            _at_offset(array, view.offset, value.dtype), value.shape, view.strides
-        )
+        return np.lib.stride_tricks.as_strided(_at_offset(array, view.offset, value.dtype), value.shape, view.strides)
 
     # --------------------------------------------------------------------------------------- running
     def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:

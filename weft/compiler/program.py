@@ -139,9 +139,7 @@ def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_l
             shared.append(overlap.owner)
 
 
-def _traced(
-    tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_look: bool
-) -> Program:
+def _traced(tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_look: bool) -> Program:
     try:
         with tracer.running():
             with tracer.paused():

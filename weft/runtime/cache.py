@@ -72,10 +72,10 @@ def limit() -> int:
 
 
 def _source_version() -> str:
-    """Changes when the code of the compiler or of an operation does: sizes and times stand for the text."""
+    """Changes when code does that kernels are written by: sizes and times of the files stand for the text."""
     package = pathlib.Path(__file__).parent.parent
     seen = hashlib.blake2b(str(package).encode(), digest_size=16)
-    for part in ("compiler", "ops", "runtime"):
+    for part in ("compiler", "ops", "random", "runtime"):
         with os.scandir(package / part) as files:
             found = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.name.endswith(".py")]
         seen.update(repr(sorted(found)).encode())

@@ -83,7 +83,7 @@ class _Context:
         try:
             for worker in self.workers:
                 worker.start()
-        except RuntimeError:  # the system gives no more threads
+        except BaseException:  # the system gives no more threads, or somebody pressed Ctrl-C
             entries.stop(self.address)
             raise
 
@@ -131,12 +131,13 @@ class Pool:
     def _start(self) -> _Context:
         entries = _entries()
         self._launch, self._launch_with_interpreter = entries.launch, entries.launch_with_interpreter
-        context = self._context = _Context(self.threads, entries)
-        self._end = weakref.finalize(self, entries.stop, context.address)
-        self._end.atexit = False
+        context = _Context(self.threads, entries)
         # A worker needs the interpreter's lock to get into native code: let every one in before a small plan can come.
         context.plan[0] = ctypes.addressof(_NO_STEPS)
         self._launch(context.address)
+        end = weakref.finalize(self, entries.stop, context.address)
+        end.atexit = False
+        self._end, self._context = end, context  # only now: an interrupt before leaves a pool that starts over
         return context
 
     def close(self) -> None:
