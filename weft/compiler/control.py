@@ -60,14 +60,16 @@ def scan(
         way = _Way(scope, init, xs, carried, scanned, after, ys) if mode.grad and length else None
         back = way.trace(tracer, scope) if way is not None and way.any else None
         ahead = {id(node) for node in tracer.graph.nodes[scope.mark : middle]}
-        rows = scope.repeat_draws(length, reverse)
+        places = scope.repeat_draws(length, reverse)
         given = [tracer.value(x) for x in (*carried, *scanned)]
     moved = scope.cut(hoist=True)
     if not length:
         return init, [wrap(np.zeros((0, *v.shape), v.dtype)) for v in values[len(init) :]]
     part, behind = _apart(moved, ahead)
+    rows = {v: stack for v, stack in places.items() if id(v.node) in ahead}
+    late = {v: stack for v, stack in places.items() if id(v.node) not in ahead}  # drawn again on the way back
     if back is not None:
-        back.finish(behind, length, not reverse)
+        back.finish(behind, list(late), length, not reverse)
     known = dict(zip(given[len(init) :], stacks, strict=True)) | rows  # what has a stack already
     saved = [v for v in behind.saved if v not in known and v not in values[len(init) :]]
     results = [part(v) for v in (*values, *saved)]
@@ -77,7 +79,8 @@ def scan(
     tensors = [tracer.fresh(v) for v in made[: len(outs)]]
     if back is not None:
         known |= dict(zip((*values[len(init) :], *saved), made[len(init) :], strict=True))
-        back.record(tensors, step, [known[v] for v in behind.saved], list(behind.operands), bool(rows))
+        saved = [*late.values(), *(known[v] for v in behind.saved)]
+        back.record(tensors, step, saved, list(behind.operands), bool(rows))
     return tensors[: len(init)], tensors[len(init) :]
 
 
@@ -140,11 +143,11 @@ class _Way:
         self.seeds = [tracer.value(x) for x in seeds.values()]
         return self
 
-    def finish(self, part: Part, length: int, reverse: bool) -> None:
-        """Make the loop that goes back."""
+    def finish(self, part: Part, rows: list[Value], length: int, reverse: bool) -> None:
+        """Make the loop that goes back; `rows` are arguments of its own that change in every iteration."""
         results = [part(v) for v in self.results]
-        body = part.graph([*self.seeds, *part.saved.values(), *part.operands.values()], results)
-        scanned = len(self.stacked) + len(part.saved)
+        body = part.graph([*self.seeds, *rows, *part.saved.values(), *part.operands.values()], results)
+        scanned = len(self.stacked) + len(rows) + len(part.saved)
         self.loop = Loop(body, len(self.by_carried), scanned, length, reverse, len(self.ends))
 
     def record(

@@ -464,7 +464,7 @@ class Function(Math):
             value, kind = self.cast(value, "u8"), "u8"
         align = BITS[kind] // 8
         if mask is not None and value.lanes > 1 and mask.ir == self.tail_mask(value.lanes, 1).ir:
-            value = self.extract(value, 0)  # LLVM 20 stores a whole wide lane where a narrowed one is meant
+            value = self.extract(value, 0)  # LLVM would store a whole wide lane where a narrowed one is meant
         if value.lanes > 1 and stride != 1:
             places = self._lane_places(pointer, index, kind, value.lanes, stride)
             mask = mask or self.const("i1", True, value.lanes)
