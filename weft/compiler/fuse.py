@@ -15,22 +15,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.primitive import Elementwise, Reduction
 from .geometry import (
     Geometry,
     common_factors,
     contiguous_strides,
     is_view,
-    offset_of,
     pieces_of,
     squeezed,
-    stand_in,
     strides_over,
     varies_over,
 )
 from .graph import Constant, Fetched, Graph, Node, Source, Value
-from .llvm import type_of
-from .simplify import Move
+from .kinds import is_assembly, is_pointwise, is_reduction, merged, product, reduced_dims
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
@@ -90,7 +86,7 @@ class Fuser:
                 self._place_pointwise(node)
             elif is_reduction(node):
                 self._place_reduction(node)
-            elif is_assembly(node):
+            elif is_assembly(node, self.geometry):
                 self._start(node, "assembly", ())
             else:
                 self._start(node, "host", ())
@@ -474,90 +470,3 @@ class Fuser:
                 for p in parts:
                     found[numbers[p]] = True
         return tuple(found)
-
-
-def product(sizes: Sequence[int]) -> int:
-    count = 1
-    for s in sizes:
-        count *= s
-    return count
-
-
-def merged(strides: Sequence[int], factors: Sequence[int], space: Sequence[int]) -> tuple[int, ...] | None:
-    """Strides along the factors as strides along the coarser space; None where they do not combine."""
-    found, at = [], 0
-    for size in space:
-        taken, count = [], 1
-        while count < size:
-            taken.append(at)
-            count *= factors[at]
-            at += 1
-        if count != size and size != 1:
-            return None
-        step = strides[taken[-1]] if taken else 0
-        reach = step
-        for i in reversed(taken):
-            if strides[i] != reach:
-                return None
-            reach *= factors[i]
-        found.append(step)
-    return tuple(found)
-
-
-# ------------------------------------------------------------------------------------ kinds of nodes
-
-
-def is_pointwise(node: Node) -> bool:
-    """Whether the node is an elementwise operation with native code for its types."""
-    return isinstance(node.op, (Elementwise, Move)) and _is_native(node)
-
-
-def is_reduction(node: Node) -> bool:
-    op = node.op
-    if not isinstance(op, Reduction) or getattr(op, "combine", None) is None or len(node.inputs) != 1:
-        return False
-    return _is_native(node) and node.inputs[0].size > 0
-
-
-def _is_native(node: Node) -> bool:
-    return (
-        len(node.outputs) == 1
-        and node.output.size > 0
-        and (getattr(node.op, "lower", None) is not None or getattr(node.op, "combine", None) is not None)
-        and all(type_of(v.dtype) is not None for v in (*node.inputs, node.output))
-    )
-
-
-def is_assembly(node: Node) -> bool:
-    """Whether the node copies its inputs into windows of its result."""
-    return (
-        getattr(node.op, "pieces", None) is not None
-        and node.output.size > 0
-        and all(type_of(v.dtype) is not None and v.dtype == node.output.dtype for v in node.inputs)
-        and windows(node) is not None
-    )
-
-
-def windows(node: Node) -> tuple[Any, list[tuple[Value, int, tuple[int, ...]]]] | None:
-    """Of an assembly: what fills the rest (None: nothing is left), and for each input its offset and strides in bytes.
-
-    None where the inputs do not lie in windows.
-    """
-    shapes = [stand_in(v.shape, v.dtype, contiguous_strides(v.shape, v.dtype.itemsize)) for v in node.inputs]
-    out = stand_in(
-        node.output.shape, node.output.dtype, contiguous_strides(node.output.shape, node.output.dtype.itemsize)
-    )
-    found = node.op.pieces(out, *shapes, **node.params)
-    if found is None:
-        return None
-    fill, views = found
-    return fill, [(v, offset_of(view), view.strides) for v, view in zip(node.inputs, views, strict=True) if v.size]
-
-
-def reduced_dims(node: Node) -> tuple[int, ...]:
-    """The dimensions of its input that a reduction sums over."""
-    dim = node.params.get("dim")
-    rank = len(node.inputs[0].shape)
-    if dim is None:
-        return tuple(range(rank))
-    return tuple(d % rank for d in (dim if isinstance(dim, (tuple, list)) else (dim,))) if rank else ()

@@ -10,11 +10,12 @@ import numpy as np
 
 from .anchors import Whole
 from .body import Access, Body, Step
-from .fuse import Fuser, Group, is_pointwise, merged, reduced_dims, windows
+from .fuse import Fuser, Group
 from .geometry import Geometry, View, common_factors, squeezed, strides_over
 from .graph import Constant, Node, Value
 from .host import compute_node
 from .kernel import Kernel
+from .kinds import is_pointwise, merged, reduced_dims, windows
 from .llvm import type_of
 from .simplify import MOVE
 from .sweep import Item, Several, Sweep
@@ -29,7 +30,9 @@ class Launch:
     group: Group
     reads: set[Value] = field(default_factory=set)
     writes: set[Value] = field(default_factory=set)
-    parts: dict[Value, Any] = field(default_factory=dict)  # roots of which only a part is written, by a name of the part
+    parts: dict[Value, Any] = field(
+        default_factory=dict
+    )  # roots of which only a part is written, by a name of the part
 
 
 @dataclass
@@ -102,7 +105,9 @@ class Lowering:
                 source = table.operand(x, x.shape, numbers, list(space))
                 if not all(table.items[source].mask):  # an element repeated counts as often as it is repeated
                     kind = table.items[source].kind
-                    source = table.add(None, Item("step", kind, (True,) * len(space), Step(MOVE, (source,), kind, None)))
+                    source = table.add(
+                        None, Item("step", kind, (True,) * len(space), Step(MOVE, (source,), kind, None))
+                    )
             what = "rows" if out in group.row_sums else "late"
             count = 1
             for d in reduced_dims(node):
@@ -146,7 +151,7 @@ class Lowering:
         """Copies of the operands that are not written to their windows already, in one kernel."""
         (node,) = group.nodes
         out, table = node.output, _Table(self, group)
-        fill, places = windows(node)
+        fill, places = windows(node, self.geometry)
         home = self.window(out)
         kernels: list[Kernel] = []
         if fill is not None:
@@ -215,7 +220,8 @@ class _Table:
         if node.output not in self.numbers:
             nowhere = (False,) * len(self.group.space)
             operands = tuple(
-                self.repeated(root.node) if (root := self.lowering.geometry(v).root).node in self.lowering.fuser.repeated
+                self.repeated(root.node)
+                if (root := self.lowering.geometry(v).root).node in self.lowering.fuser.repeated
                 else self.operand(v, (), [], [])
                 for v in node.inputs
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .fuse import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser, Group, is_pointwise, is_reduction, product
+from .fuse import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser, Group
 from .geometry import common_factors, is_view, squeezed
 from .graph import Constant, Fetched, Node, Value
+from .kinds import is_pointwise, is_reduction, product
 
 MOST_REPEATED = 5  # nodes that are computed again to save a store
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .anchors import Whole
-from .fuse import Fuser, Group, merged, windows
+from .fuse import Fuser, Group
 from .geometry import View, common_factors, contiguous_strides, squeezed, strides_over
 from .graph import Captured, Graph, State, Value
+from .kinds import merged, windows
 from .loops import HostCall, Launch
 
 LOOKAHEAD = 48  # how many ready kernels are tried for the phase that is being filled
@@ -71,7 +72,7 @@ def beside(graph: Graph, fuser: Fuser, homes: dict[Value, View]) -> None:
         if group.kind != "assembly" or not group.nodes:
             continue
         (node,) = group.nodes
-        fill, places = windows(node)
+        fill, places = windows(node, fuser.geometry)
         if fill is not None or node.output in homes:
             continue
         if places and places[0][0].size == node.output.size:  # the others are written over the first
