@@ -1,4 +1,4 @@
-"""Loops and branches: against closed forms and NumPy, compiled against eager, gradients, errors."""
+"""Loops and branches: against closed forms and NumPy, compiled against eager, streams, states, errors."""
 
 import time
 from typing import NamedTuple
@@ -8,20 +8,12 @@ import pytest
 
 import weft
 from weft import nn
-from weft.autograd import gradcheck
 from weft.compiler.bodies import BodyCall, Repeat
 from weft.compiler.compiled import compile
-from weft.errors import AutogradError, DtypeError, ShapeError, TraceError, TransformError
+from weft.errors import DtypeError, ShapeError, TraceError, TransformError
 from weft.utils.pytree import tree_leaves
 
-WAYS = {
-    "eager": lambda f: f,
-    "host": lambda f: compile(f, backend="host"),
-    "one thread": lambda f: compile(f, threads=1),
-    "two threads": lambda f: compile(f, threads=2),
-}
-COMPILED = {name: way for name, way in WAYS.items() if name != "eager"}
-FLOATS = (weft.float32, weft.float64)
+from .looping import COMPILED, FLOATS, WAYS, close, looped, plan_of, steps_of, total
 
 
 @pytest.fixture(params=WAYS)
@@ -32,28 +24,6 @@ def way(request):
 @pytest.fixture(params=COMPILED)
 def compiled(request):
     return COMPILED[request.param]
-
-
-def plan_of(function):
-    return next(iter(function.plans.values()))[0].plan
-
-
-def steps_of(function):
-    return [type(slot.step) for slot in plan_of(function).slots]
-
-
-def close(found, expected, rtol=None):
-    found, expected = tree_leaves(found), tree_leaves(expected)
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
-        if a is None:
-            assert b is None
-            continue
-        b = b.detach().numpy() if isinstance(b, weft.Tensor) else np.asarray(b)
-        a = a.detach().numpy()
-        assert a.shape == b.shape
-        tolerance = rtol or (1e-12 if a.dtype in (np.float64, np.complex128) else 2e-5)
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 # ------------------------------------------------------------------------------------------- closed forms
@@ -99,6 +69,17 @@ def test_collatz(way):
 
     run = way(steps)
     assert [run(weft.tensor(n)).item() for n in (1, 7, 27)] == [0, 16, 111]
+
+
+def test_euclid(way):
+    """A loop of unknown length in every iteration of another."""
+
+    def divisors(a, b):
+        step = lambda s: (s[1], s[0] % s[1])
+        return weft.scan(lambda n, ab: (n + 1, weft.while_loop(lambda s: s[1] != 0, step, ab)[0]), 0, (a, b))[1]
+
+    a, b = np.arange(1, 20) * 6, np.arange(20, 1, -1) * 4
+    assert way(divisors)(weft.tensor(a), weft.tensor(b)).tolist() == np.gcd(a, b).tolist()
 
 
 def test_power_iteration(way):
@@ -164,241 +145,6 @@ def test_numbers_become_tensors(way):
     assert total.item() == 3 and ys.tolist() == [1.5] * 3
 
 
-# --------------------------------------------------------------------------------------------- gradients
-
-
-def _rnn(dtype):
-    weft.manual_seed(4)
-    return nn.RNN(3, 5, dtype=dtype), weft.randn(7, 2, 3, dtype=dtype), weft.randn(1, 2, 5, dtype=dtype)
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_rnn_by_scan(way, dtype):
-    """A loop over a cell gives the results and gradients of the layer that shares its weights."""
-    rnn, x, h = _rnn(dtype)
-    expected, last = rnn(x, h)
-    (expected**2).sum().backward()
-    grads = [p.grad.clone() for p in rnn.parameters()]
-    rnn.zero_grad()
-    w, u, b, c = rnn.parameters()
-
-    def run(x, h):
-        step = lambda h, x: (weft.tanh(x @ w.T + b + h @ u.T + c),) * 2
-        last, outs = weft.scan(step, h, x)
-        (outs**2).sum().backward()
-        return outs, last
-
-    outs, final = way(run)(x, h[0])
-    close((outs, final), (expected, last[0]))
-    close([p.grad for p in rnn.parameters()], grads, rtol=1e-11 if dtype is weft.float64 else 1e-4)
-
-
-def _looped(x, w, reverse=False):
-    def step(carry, x):
-        a, b = carry
-        a = weft.tanh(a @ w + x)
-        return (a, b + (a * x).sum(0)), a * b
-
-    return weft.scan(step, (weft.ones(2, 3, dtype=x.dtype), x[0, 0]), x, reverse=reverse)
-
-
-def _total(tree):
-    return sum((k + 1.5) * (v**2).sum() for k, v in enumerate(tree_leaves(tree)))
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("length", [1, 2, 5])
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_gradients_of_scan(compiled, dtype, length, reverse):
-    weft.manual_seed(1)
-    x = weft.randn(length, 2, 3, dtype=dtype, requires_grad=True)
-    w = weft.randn(3, 3, dtype=dtype, requires_grad=True)
-    run = lambda x, w: _looped(x, w, reverse)
-
-    def gradients(x, w):
-        return weft.autograd.grad(_total(run(x, w)), (x, w))
-
-    expected = gradients(x, w)
-    tolerance = 1e-11 if dtype is weft.float64 else 2e-4
-    close(compiled(gradients)(x, w), expected, tolerance)
-    close(weft.autograd.grad(_total(compiled(run)(x, w)), (x, w)), expected, tolerance)  # asked for outside
-
-
-def test_gradients_by_differences(way):
-    weft.manual_seed(0)
-    x = weft.randn(3, 2, 3, dtype=weft.float64, requires_grad=True)
-    w = weft.randn(3, 3, dtype=weft.float64, requires_grad=True)
-    assert gradcheck(way(lambda x, w: tuple(tree_leaves(_looped(x, w)))), (x, w))
-
-
-@pytest.mark.parametrize("name", ["scan", "cond"])
-def test_second_derivatives(compiled, name):
-    weft.manual_seed(2)
-    x = weft.randn(4, 2, 3, dtype=weft.float64, requires_grad=True)
-    w = weft.randn(3, 3, dtype=weft.float64, requires_grad=True)
-
-    def forked(x, w):
-        other = lambda x: (x @ w).sin()
-        return weft.cond(x.sum() > 0, lambda x: (x * w.sum()).exp(), other, x), weft.cond(
-            x.sum() < 0, other, weft.cos, x
-        )
-
-    function = {"scan": _looped, "cond": forked}[name]
-
-    def penalty(x, w):
-        (g,) = weft.autograd.grad(_total(function(x, w)), x, create_graph=True)
-        return weft.autograd.grad((g**2).sum(), (x, w))
-
-    close(compiled(penalty)(x, w), penalty(x, w), 1e-10)
-
-
-def test_derivatives_of_any_order_in_eager_code():
-    """d³/dx³ of x⁴, computed by a loop: 24 x."""
-    power = lambda x: weft.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x), (0, weft.ones(())))[1]
-    third = weft.func.grad(weft.func.grad(weft.func.grad(power)))
-    assert abs(third(weft.tensor(1.5)).item() - 36) < 1e-4
-
-
-def test_what_needs_no_gradient_gets_none(compiled):
-    x, w = weft.ones(4, 3), weft.ones(3, requires_grad=True)
-
-    def run(x):
-        def step(carry, x):
-            count, sums, plain = carry
-            return (count + 1, sums + x * w, plain + x), (plain, sums)
-
-        (count, sums, plain), (a, b) = weft.scan(step, (weft.tensor(0), weft.zeros(3), weft.zeros(3)), x)
-        assert [t.requires_grad for t in (count, sums, plain, a, b)] == [False, True, False, False, True]
-        sums.sum().backward()
-        return count
-
-    assert compiled(run)(x).item() == 4
-    assert w.grad.tolist() == [4.0] * 3
-
-
-def test_only_the_chosen_branch_counts(compiled):
-    """√x at 0 has an infinite slope, which `where` would turn into NaN."""
-    x = weft.tensor(0.0, requires_grad=True)
-    run = lambda x: weft.autograd.grad(weft.cond(x > 0, weft.sqrt, lambda x: 2 * x, x), x)[0]
-    assert compiled(run)(x).item() == 2
-
-
-@pytest.mark.parametrize("cell, layer", [(nn.GRUCell, nn.GRU), (nn.RNNCell, nn.RNN)])
-def test_training_with_cells(cell, layer):
-    """Whole training steps with a cell in a loop follow those of the layer with the same weights."""
-    weft.manual_seed(0)
-    cells, layers = cell(3, 4), layer(3, 4)
-    with weft.no_grad():
-        for p, q in zip(cells.parameters(), layers.parameters(), strict=True):
-            p.copy_(q)
-    x, y = weft.randn(6, 2, 3), weft.randn(6, 2, 4)
-
-    def training(model, run):
-        optimizer = weft.optim.Adam(model.parameters(), lr=0.05)
-
-        def step(x, y):
-            optimizer.zero_grad()
-            loss = ((run(x) - y) ** 2).mean()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return step
-
-    looped = compile(training(cells, lambda x: weft.scan(lambda h, x: (cells(x, h),) * 2, weft.zeros(2, 4), x)[1]))
-    whole = training(layers, lambda x: layers(x)[0])
-    for _ in range(4):
-        close(looped(x, y), whole(x, y), 1e-4)
-    close(list(cells.parameters()), list(layers.parameters()), 1e-3)
-
-
-class _Cube(weft.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return 3 * x**2 * g
-
-
-def test_checkpoints_and_own_functions(compiled):
-    w = weft.randn(3, dtype=weft.float64, requires_grad=True)
-
-    def run(x):
-        def step(c, x):
-            c = weft.utils.checkpoint.checkpoint(lambda c: nn.functional.dropout((c * w).sin(), 0.4), c)
-            return _Cube.apply(c) + x, c
-
-        c, ys = weft.scan(step, weft.ones(3, dtype=x.dtype), x)
-        return weft.autograd.grad((c**2).sum() + ys.sum(), w)[0]
-
-    x, found = weft.randn(4, 3, dtype=weft.float64), []
-    for function in (run, compiled(run)):
-        weft.manual_seed(3)
-        found.append(function(x))
-    close(*found)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "int32", "bool"])
-def test_element_types(compiled, dtype):
-    x = (weft.randn(5, 3) * 3).to(getattr(weft, dtype))
-
-    def run(x):
-        step = lambda c, x: (c | x, c & x) if x.dtype is weft.bool else (c * x + c, c + x)
-        return weft.scan(step, x[0], x)
-
-    a, b = tree_leaves(run(x)), tree_leaves(compiled(run)(x))
-    wide = weft.complex128 if dtype == "complex64" else weft.float64
-    for p, q in zip(a, b, strict=True):
-        assert p.dtype is q.dtype
-        close(q.to(wide), p.to(wide), 0.02 if "float" in dtype else 1e-5)
-
-
-def test_hooks_and_detached_parts(compiled):
-    x = weft.randn(5, 3, requires_grad=True)
-    w = weft.randn(3, requires_grad=True)
-
-    def run(x):
-        doubled = w * 2
-        doubled.register_hook(lambda g: 10 * g)
-        step = lambda c, x: (c * x.detach() + doubled, (c * x).detach() * doubled)
-        c, ys = weft.scan(step, weft.ones(3), x)
-        return weft.autograd.grad(c.sum() + ys.sum(), w)[0]
-
-    close(compiled(run)(x), run(x), 1e-4)
-
-
-def test_derivatives_inside_a_body(compiled):
-    """Gradient descent as a loop, and the derivative of its result by the curvature."""
-
-    def descend(a):
-        loss = lambda x: (a * x**2).sum()
-        x, path = weft.scan(lambda x, _: (x - 0.1 * weft.func.grad(loss)(x), x), weft.ones(3, dtype=a.dtype), length=4)
-        return weft.autograd.grad(x.sum(), a)[0], path.detach()
-
-    a = weft.tensor([0.5, 1.0, 2.0], dtype=weft.float64, requires_grad=True)
-    slope, path = compiled(descend)(a)
-    rate = 1 - 0.2 * a.detach().numpy()
-    close(slope, 4 * rate**3 * -0.2)
-    close(path, rate ** np.arange(4)[:, None])
-
-
-def test_no_gradient_through_a_while_loop_in_compiled_code(compiled):
-    grow = lambda x: weft.while_loop(lambda x: x < 10, lambda x: x * 2, x)
-    x = weft.tensor(1.5, requires_grad=True)
-    y = compiled(grow)(x)
-    assert y.item() == 12
-    with pytest.raises(AutogradError, match=r"while_loop .*fori_loop .*scan"):
-        y.backward()
-    with pytest.raises(AutogradError, match=r"while_loop .*fori_loop .*scan"):
-        compiled(lambda x: weft.autograd.grad(grow(x), x))(x)
-    grow(x).backward()
-    assert x.grad.item() == 8
-
-
 # ---------------------------------------------------------------------------------------------- nesting
 
 
@@ -433,7 +179,7 @@ def test_nested(compiled, function, sign):
 
     def run(x, w):
         result = function(x, w)
-        return result, weft.autograd.grad(_total(result), (x, w), materialize_grads=True)
+        return result, weft.autograd.grad(total(result), (x, w), materialize_grads=True)
 
     expected = run(x, w)
     close(compiled(run)(x, w), expected, 1e-11)
@@ -445,7 +191,7 @@ def test_loops_are_native():
     run = compile(_nested)
     run(x, w)
     assert Repeat in steps_of(run) and not any(t is BodyCall for t in steps_of(run))
-    run = compile(lambda x, w: weft.autograd.grad(_total(_looped(x, w)), (x, w)))
+    run = compile(lambda x, w: weft.autograd.grad(total(looped(x, w)), (x, w)))
     run(weft.randn(6, 2, 3, requires_grad=True), weft.randn(3, 3, requires_grad=True))
     assert steps_of(run).count(Repeat) == 2 and BodyCall not in steps_of(run)
     run = compile(_chosen)  # both branches are cheap
@@ -514,21 +260,13 @@ def test_too_long_loops_run_step_by_step(monkeypatch):
 
 def test_layouts_of_inputs(compiled):
     """Transposed stacks, repeated rows, windows of larger tensors, a first carry that is a view."""
-    big = weft.randn(4, 6, 5)
 
     def run(big, w):
         xs = (big.transpose(0, 1), w.expand(6, 5, 3), big[:, 1:4].permute(2, 1, 0)[:, 0, :1].expand(5, 6).T)
-        step = lambda c, x: (c.T @ x[0].mT @ x[0] @ x[1] @ x[1].mT[:, :2] + x[2].sum(), c[0])
-        return weft.scan(step, big[2, :2].T, xs)
+        return weft.scan(lambda c, x: (c * x[2].sum() + (x[0] @ x[1]).sum(), c[0]), big[2, :2].T, xs)
 
-    step = lambda c, x: (c * x[2].sum() + (x[0] @ x[1]).sum(), c[0])
-
-    def simple(big, w):
-        xs = (big.transpose(0, 1), w.expand(6, 5, 3), big[:, 1:4].permute(2, 1, 0)[:, 0, :1].expand(5, 6).T)
-        return weft.scan(step, big[2, :2].T, xs)
-
-    w = weft.randn(5, 3)
-    close(compiled(simple)(big, w), simple(big, w), 1e-4)
+    big, w = weft.randn(4, 6, 5), weft.randn(5, 3)
+    close(compiled(run)(big, w), run(big, w), 1e-4)
 
 
 def test_states_are_read_and_results_written(compiled):
@@ -624,7 +362,7 @@ def test_random_numbers_in_branches(compiled):
 
 def test_passes_can_be_left_out():
     x, w = weft.randn(4, 2, 3, requires_grad=True), weft.randn(3, 3, requires_grad=True)
-    run = lambda x, w: weft.autograd.grad(_total(_looped(x, w)), (x, w))
+    run = lambda x, w: weft.autograd.grad(total(looped(x, w)), (x, w))
     for name in ("prune", "choose", "split", "fuse", "place", "schedule", "buffers"):
         close(compile(run, without=(name,))(x, w), run(x, w), 2e-4)
 
@@ -638,30 +376,6 @@ def test_vmap():
     run = compile(weft.vmap(one))
     close(run(x), expected)
     assert Repeat in steps_of(run)
-
-
-@pytest.mark.parametrize("transform", ["grad", "jacrev", "jacfwd", "hessian"])
-def test_transforms(transform):
-    """Derivatives as functions, over a batch of examples, each with a weight of its own."""
-    x, w = weft.randn(3, 4, 2, dtype=weft.float64), weft.randn(3, 2, dtype=weft.float64)
-
-    def loss(w, x):
-        last, sums = weft.scan(lambda c, x: (weft.tanh(c * w + x), c.sum()), weft.zeros(2, dtype=x.dtype), x)
-        return (last**2).sum() + (sums**3).sum()
-
-    derived = weft.vmap(getattr(weft.func, transform)(loss))
-    expected = derived(w, x)
-    loop = lambda w, x: sum(tree_leaves([(v**k).sum() for k, v in zip((2, 3), _unrolled(w, x), strict=True)]))
-    close(expected, weft.vmap(getattr(weft.func, transform)(loop))(w, x))
-    close(compile(derived)(w, x), expected, 1e-11)
-
-
-def _unrolled(w, x):
-    c, sums = weft.zeros(2, dtype=x.dtype), []
-    for t in range(x.shape[0]):
-        sums.append(c.sum())
-        c = weft.tanh(c * w + x[t])
-    return c, weft.stack(sums)
 
 
 def test_mapped_loops_and_branches(way):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.pool import get_pool
 from .buffers import address, aligned
 from .geometry import Geometry, contiguous_strides
 from .graph import Argument, Graph, Node, Value
@@ -322,10 +323,56 @@ class Repeat(BodyCall):
         return rows
 
 
+class Turns(BodyCall):
+    """A loop of unknown length whose body is native: two tables, from one place of the carried values to the other and
+    back, between which Python looks at the test."""
+
+    def __init__(self, call: HostCall, plans: Sequence[Any]) -> None:
+        super().__init__(call, plans)
+        self.test, self.plan = plans
+        carried, plan = self.node.op.carried, self.plan
+        rows = plan.native_tables[0][1:].reshape(-1, 4)
+        self.words = np.tile(plan.words, 2)
+        self.places = [[np.zeros(v.shape, v.dtype) for v in self.node.outputs] for _ in range(2)]
+        self.goes_on = np.zeros(plan.outputs[-1].shape, np.bool_)
+        self.tables = []
+        for turn in range(2):
+            for position, inner in plan.arguments:
+                if position < carried:
+                    self._point(inner, self.places[turn][position], [turn])
+            for inner, array in zip(plan.outputs, (*self.places[1 - turn], self.goes_on), strict=True):
+                self._point(inner, array, [turn])
+            moved = address(self.words) + 8 * turn * len(plan.words) - address(plan.words)
+            self.tables.append(np.concatenate([[len(rows)], (rows + np.array([0, moved, 0, 0])).ravel()]))
+        self.operands = [(position, inner) for position, inner in plan.arguments if position >= carried]
+        self.workers = 1 if (rows[:, 2] >> 8).all() else plan.workers  # 1: every step is for one thread
+
+    def _point(self, inner: Value, array: np.ndarray, turns: Sequence[int]) -> None:
+        for at, offset in self.plan.places(inner):
+            for turn in turns:
+                self.words[turn * len(self.plan.words) + at] = address(array) + offset
+
+    def compute(self, inputs: Arrays) -> tuple[np.ndarray | None, ...]:
+        if not self.test.run(inputs)[0].item():
+            return tuple(inputs[: self.node.op.carried])
+        inputs = [np.ascontiguousarray(x) for x in inputs]
+        for place, x in zip(self.places[0], inputs, strict=False):
+            np.copyto(place, x)
+        for position, inner in self.operands:
+            self._point(inner, inputs[position], (0, 1))
+        run, small, turn, tables = get_pool(self.workers).run, self.plan.small, 0, list(map(address, self.tables))
+        self.goes_on[...] = True
+        while self.goes_on.item():
+            run(tables[turn], small)
+            turn = 1 - turn
+            self.plan.check_indices()
+        return tuple(self.places[turn])
+
+
 def lowered(call: HostCall, lowering: Lowering, build: Callable[[Graph], Any]) -> HostCall:
     """The step of a plan for a node with bodies."""
     op = call.node.op
     plans = [build(copied(body)) for body in op.bodies]
     if isinstance(op, Loop) and plans[0].is_native and op.length * len(plans[0].native_tables[0]) // 4 <= MOST_ROWS:
         return Repeat(call, plans[0], lowering)
-    return BodyCall(call, plans)
+    return Turns(call, plans) if isinstance(op, While) and plans[1].is_native else BodyCall(call, plans)

@@ -108,7 +108,8 @@ class Compiled:
     def _bind(self, key: Any, leaves: Sequence[Any], spec: Any) -> Bound:
         program = trace(self.function, leaves, spec)
         program.kept = [x for x in leaves if not isinstance(x, Tensor)]
-        bound = Bound(program, lambda graph: self.build(graph, self.threads, self.without))
+        build, threads, without = self.build, self.threads, self.without  # not self: it would hold on to itself
+        bound = Bound(program, lambda graph: build(graph, threads, without))
         self.plans.setdefault(key, []).insert(0, bound)
         self._forget_oldest()
         return bound

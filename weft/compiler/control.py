@@ -58,7 +58,12 @@ def scan(
         values = [tracer.value(x) for x in outs]
         middle = len(tracer.graph.nodes)
         way = _Way(scope, init, xs, carried, scanned, after, ys) if mode.grad and length else None
-        back = way.trace(tracer, scope) if way is not None and way.any else None
+        back, refused = None, False
+        if way is not None and way.any:
+            try:
+                back = way.trace(tracer, scope)
+            except NoWayBack:
+                refused = True
         ahead = {id(node) for node in tracer.graph.nodes[scope.mark : middle]}
         places = scope.repeat_draws(length, reverse)
         given = [tracer.value(x) for x in (*carried, *scanned)]
@@ -81,6 +86,8 @@ def scan(
         known |= dict(zip((*values[len(init) :], *saved), made[len(init) :], strict=True))
         saved = [*late.values(), *(known[v] for v in behind.saved)]
         back.record(tensors, step, saved, list(behind.operands), bool(rows))
+    elif refused:
+        recorded(_NoWay("while_loop"), tensors, way.flags, way.edges(), ())
     return tensors[: len(init)], tensors[len(init) :]
 
 
@@ -153,14 +160,14 @@ class _Way:
     def record(
         self, outs: list[Tensor], step: Callable, saved: list[Value], operands: list[Value], draws: bool
     ) -> None:
-        edges = [
-            *(edge_if_needed(self.init[k]) for k in self.by_carried),
-            *(edge_if_needed(self.xs[k]) for k in self.by_scanned),
-        ]
         self.saved, self.operands = saved, operands
         self.step, self.draws = step, draws
         self.versions = [(x, x._version) for x in (*self.init, *self.xs)]
-        recorded(self, outs, self.flags, [*edges, *self.ends], ())
+        recorded(self, outs, self.flags, self.edges(), ())
+
+    def edges(self) -> list[Any]:
+        given = (*(self.init[k] for k in self.by_carried), *(self.xs[k] for k in self.by_scanned))
+        return [*map(edge_if_needed, given), *self.ends]
 
     # --------------------------------------------------------------------------- the operation of the tape's node
     title = "Scan"
@@ -234,7 +241,7 @@ class _Side:
             self.outs = branch()
             self.values = [tracer.value(x) for x in self.outs]
             middle = len(tracer.graph.nodes)
-            self.through, self.ends, self.seeds, self.grads = [], [], [], []
+            self.through, self.ends, self.seeds, self.grads, self.refused = [], [], [], [], False
             if mode.grad:
                 self._trace_back(tracer, scope)
             ahead = {id(node) for node in tracer.graph.nodes[scope.mark : middle]}
@@ -252,7 +259,11 @@ class _Side:
         self.ends = list({key: edge for k in self.through for key, edge in found[k][1].items()}.values())
         outs = [self.outs[k] for k in self.through]
         seeds = [scope.argument(x.shape, x.dtype.np) for x in outs]
-        _, grads = partials(outs, seeds, (), self.ends, scope.order)
+        try:
+            _, grads = partials(outs, seeds, (), self.ends, scope.order)
+        except NoWayBack:
+            self.refused = True
+            return
         self.ends = [edge for edge, g in zip(self.ends, grads, strict=True) if g is not None]
         grads = [g for g in grads if g is not None]
         self.metas = [Meta(g) for g in grads]
@@ -278,7 +289,10 @@ def cond(tracer: Any, pred: Tensor, true_branch: Callable, false_branch: Callabl
     made = tracer.add(Branch((bodies[0], bodies[1]), len(outs)), [chosen, *operands], {}, *kinds)
     tensors = [tracer.fresh(v) for v in made[: len(outs)]]
     through = sorted({*sides[0].through, *sides[1].through})
-    if any(side.ends for side in sides):
+    if any(side.refused for side in sides):
+        edges = {id(edge): edge for side in sides for edge in side.ends}
+        recorded(_NoWay("while_loop"), tensors, [k in through for k in range(len(outs))], list(edges.values()), ())
+    elif any(side.ends for side in sides):
         way = _Fork(pred, sides, through, made[len(outs) :])
         recorded(way, tensors, [k in through for k in range(len(outs))], way.ends, ())
     return tensors

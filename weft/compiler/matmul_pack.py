@@ -5,6 +5,7 @@ A panel holds one row of `width` elements for each k, so that the innermost loop
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -101,8 +102,8 @@ def _transpose_pieces(f: Function, rows: list[Val], short: int) -> list[Val]:
     return rows
 
 
-def totals(f: Function, vectors: Sequence[Val]) -> Val:
-    """One vector whose lane j is the sum of the lanes of vector j; as many vectors as lanes, a power of two."""
+def totals(f: Function, vectors: Sequence[Val], combine: Callable[[Val, Val], Val] = operator.add) -> Val:
+    """One vector whose lane j is the lanes of vector j combined; as many vectors as lanes, a power of two."""
     lanes = width = len(vectors)
     rows = list(vectors)
     while len(rows) > 1:
@@ -111,7 +112,7 @@ def totals(f: Function, vectors: Sequence[Val]) -> Val:
         order_low = _beside(low, lanes, width)
         order_high = _beside([i + width for i in low], lanes, width)
         pairs = [(rows[j], rows[j + half]) for j in range(half)]
-        rows = [f.shuffle(x, y, order_low) + f.shuffle(x, y, order_high) for x, y in pairs]
+        rows = [combine(f.shuffle(x, y, order_low), f.shuffle(x, y, order_high)) for x, y in pairs]
     return rows[0]
 
 

@@ -224,7 +224,7 @@ class Plan:
         for segment in self.segments:
             if isinstance(segment, int):
                 pool.run(segment, self.small)
-                self._check_indices()
+                self.check_indices()
             else:
                 self._call_host(segment)
         for state in self.closing:
@@ -256,7 +256,7 @@ class Plan:
             np.add.at(found, table[4::4], times / 1000)
         return found.tolist()
 
-    def _check_indices(self) -> None:
+    def check_indices(self) -> None:
         """If an index was out of range: say which, and be ready for the next run."""
         for flag in self.flags:
             if flag[0]:

@@ -108,6 +108,8 @@ def _reads_alike(fuser: Fuser, group: Group, old: Value) -> bool:
                 return False
             if v.shape != node.output.shape:
                 return False
+            if group.rows is not None and all(group.masks[node.output]):
+                return False  # a later pass over the row would read what an earlier one has written
     return True
 
 

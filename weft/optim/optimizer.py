@@ -7,6 +7,7 @@ the parameter (and its state) in place, given the gradient.
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
@@ -17,12 +18,15 @@ import weft
 
 from ..autograd.modes import enable_grad, mode, no_grad
 from ..autograd.tape import Handle
+from ..ops import base
 from ..tensor import Tensor
 
 __all__ = ["Optimizer", "required"]
 
 Group = dict[str, Any]
 State = dict[str, Any]
+# Elements of all parameters from which a step is worth native code. Adam, 2 threads: …
+LARGE = {0: 0, sys.maxsize: sys.maxsize}.get(base.LARGE, 100_000)
 HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_pre", "load_post")
 
 
@@ -107,11 +111,23 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update_one(parameter, group)
+        if not self._step_natively():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self._update_one(parameter, group)
         return loss
+
+    def _step_natively(self) -> bool:
+        """Let a plan make the step if there is much to do: see compiler/stepping.py. False: it did not."""
+        if mode.tracer is not None:
+            return False
+        moving = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if sum(p.array.size for p in moving) < LARGE:
+            return False
+        from ..compiler.stepping import step_natively
+
+        return step_natively(self, moving)
 
     def _update_one(self, parameter: Tensor, group: Group) -> None:
         gradient = parameter.grad
