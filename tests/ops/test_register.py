@@ -1,4 +1,4 @@
-"""Guards: every name is there, every operation has one home, autograd knows no operation by name."""
+"""Guards: every name is there, every operation has one home, autograd and compiler know no operation by name."""
 
 from __future__ import annotations
 
@@ -67,6 +67,21 @@ def test_autograd_names_no_operation(path):
     names = {row.name.rpartition(".")[2] for row in OPERATIONS.values()} - HARMLESS
     named = sorted(_called(path) & names)
     assert not named, f"{path.name} mentions {named}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "compiler").glob("*.py")), ids=lambda p: p.name)
+def test_compiler_asks_no_operation_for_its_name(path):
+    """What an operation is natively stands in its class: the compiler imports none and compares no names."""
+    homes = {row.primitive.__class__.__module__ for row in OPERATIONS.values() if row.primitive is not None}
+    homes = {home.rpartition(".")[2] for home in homes} - {"primitive", "base"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module and node.module.startswith("ops."):
+            assert node.module.removeprefix("ops.") not in homes, f"line {node.lineno} imports {node.module}"
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            asks = any(isinstance(x, ast.Attribute) and x.attr in ("name", "title") for x in sides)
+            texts = {x.value for x in sides if isinstance(x, ast.Constant)}
+            assert not (asks and texts & {*OPERATIONS, *PRIMITIVES}), f"line {node.lineno} compares {texts}"
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))

@@ -1,1 +1,1 @@
-"""What computing stands on: threads of the linear-algebra library (later: the pool of native workers)."""
+"""What computing stands on: threads and the pool of native workers, memory, settings, the cache of machine code."""
