@@ -186,13 +186,13 @@ def refuse(code):
     return write
 
 
-@pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC, errno.EACCES])
-@pytest.mark.parametrize("where", [(cache.tempfile, "mkstemp"), (cache.os, "replace")], ids=["opening", "renaming"])
-def test_a_directory_that_takes_no_files(place, monkeypatch, code, where):
-    monkeypatch.setattr(*where, refuse(code))
+@pytest.mark.parametrize(
+    ("code", "module", "name"), [(errno.EROFS, cache.tempfile, "mkstemp"), (errno.ENOSPC, cache.os, "replace")]
+)
+def test_a_directory_that_takes_no_files(place, monkeypatch, code, module, name):
+    monkeypatch.setattr(module, name, refuse(code))
     with pytest.warns(RuntimeWarning, match=os.strerror(code)) as caught:
-        found = outcome()
-        check(found)
+        check(outcome())
     assert len([w for w in caught if w.category is RuntimeWarning]) == 1
     assert not list(place.iterdir())
 
@@ -224,8 +224,7 @@ def test_a_read_only_directory_with_entries_is_used(place, monkeypatch):
 
 @HAS_FORK
 def test_two_processes_compile_the_same_step_at_once(place):
-    both = [child(lambda: check(outcome()), wait=False) for _ in range(2)]
-    assert [ended(process) for process in both] == [0, 0]
+    assert [ended(process) for process in [child(outcome, wait=False) for _ in range(2)]] == [0, 0]
     names = entries(place)
     assert names and not list(place.glob("aside-*"))
     check(outcome())
@@ -286,9 +285,9 @@ def test_code_of_an_older_source_is_not_used(copied):
     assert (before.stdout, after.stdout) == ("[1.5, 1.5, 1.5]\n", "[2.5, 2.5, 2.5]\n"), (before, after)
 
 
-def run_python(source, cwd=ROOT, timeout=60):
+def run_python(source, cwd=ROOT):
     return subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False, cwd=cwd
     )
 
 
@@ -440,12 +439,20 @@ assert step().isfinite()
 }
 
 
+@pytest.fixture
+def warm(tmp_path_factory, monkeypatch):
+    """What one of these programs compiles, the next one finds."""
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "programs"))
+
+
+@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("end", ENDS)
 def test_programs_end_cleanly(end):
     ended = run_python(PROGRAM + ENDS[end])
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.usefixtures("warm")
 def test_an_interrupt_ends_a_program():
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM + "print('go', flush=True)\nwhile True: step()"],
