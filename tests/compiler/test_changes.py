@@ -68,7 +68,7 @@ def plans(run):
 
 def _options(t, k):
     for group in t.optimizer.param_groups:
-        group["lr"], group["weight_decay"], group["betas"] = 0.1 / (k + 1), 0.01 * k, (0.8 + 0.05 * k, 0.99)
+        group["lr"], group["betas"] = 0.1 / (k + 1), (0.8 + 0.05 * k, 0.99)
 
 
 def _schedule(t, k):
@@ -130,6 +130,7 @@ def _to(kind):
 
 EDITS = {  # what is done to a training before each call, and how many plans it then takes at most
     "options": (_options, 1),
+    "weight decay": (lambda t, k: t.optimizer.param_groups[0].update(weight_decay=0.01 * (k + 1)), 2),
     "schedule": (_schedule, 1),
     "in place": (_edit, 1),
     "arrays": (_replace_arrays, 1),
@@ -139,6 +140,7 @@ EDITS = {  # what is done to a training before each call, and how many plans it 
     "eager step": (_eager_step, 1),
     "parameter": (_replace_parameter, 4),
     "optimizer state": (_load_optimizer, 4),
+    "optimizer state forgotten": (lambda t, k: t.optimizer.state.clear(), 4),
     "module": (lambda t, k: t.model.__setitem__(2, nn.Sigmoid() if k % 2 else nn.Tanh()), 4),
     "frozen": (lambda t, k: t.model[0].requires_grad_(bool(k % 2)), 3),
     "eval": (lambda t, k: t.model.train(bool(k % 2)), 2),
@@ -328,7 +330,7 @@ def test_an_index_out_of_range():
     run = weft.compile(lambda i: (table(i) * 2).sum())
     good = weft.tensor([0, 6, 3])
     expected = 2 * table.weight.detach().numpy().astype(float)[[0, 6, 3]].sum()
-    for bad in (7, -1, 10**12):
+    for bad in (7, -8, 10**12):
         with pytest.raises(IndexRangeError, match=rf"index {bad} is out of bounds for dimension with size 7"):
             run(weft.tensor([0, bad, 3]))
         assert run(good).item() == pytest.approx(expected, rel=1e-5)

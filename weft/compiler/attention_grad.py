@@ -1,4 +1,4 @@
-"""The gradients of attention, one tile of queries against all keys at a time; nothing quadratic is kept.
+"""The gradients of attention, a block of queries against a block of keys at a time; nothing quadratic is kept.
 
 With P = exp(S - lse), δ = Σ g ∘ o of each query and dS = P ∘ (g vᵀ - δ) · scale:
 dv = Pᵀ g, dk = dSᵀ q, dq = dS k.
@@ -6,14 +6,17 @@ dv = Pᵀ g, dk = dSᵀ q, dq = dS k.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from .attention import KEYS, ROW, Attention, Part, Side
+from .attention import Attention
+from .attention_tiles import ROWS, VECTORS, Matrix, Unit, across, in_pairs
 from .body import Access
-from .llvm import BITS, Function, Val
+from .llvm import Function, Val
+from .matmul_pack import hide
 
 HEADS = 8  # with fewer heads than this, the keys of one are shared out
 GROUP_KEYS = 256  # keys that are worth a group
@@ -49,193 +52,207 @@ class AttentionBackward(Attention):
         operands = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "g": g, "dq": dq, "dk": dk, "dv": dv, "mask": mask}
         super().__init__(batch, sizes, operands, scale, causal, scratch_word)
         self.flops = self.flops * (3 * self.width + 2 * self.value_width) // (self.width + self.value_width)
-        self.scratch = (2 * self.width + self.value_width + 2 * KEYS) * ROW
+        scores, states = self.block_queries * self.row, self.padded(self.block_queries + ROWS)
+        wide, value_wide = (self.padded(width) for width in (self.width, self.value_width))
+        panels = (self.width * VECTORS * self.line, self.value_width * VECTORS * self.line)
+        copies = (self.block_keys * wide, self.block_queries * wide, self.block_queries * value_wide)
+        self.parts = (scores, scores, *panels, *copies, states, states)
+        self.scratch = sum(self.parts) * self.bytes
         self.groups = max(1, min(-(-HEADS // max(1, self.heads)), self.keys // GROUP_KEYS))
         self.share = self.heads * self.queries * self.width  # elements of one group's dq
-        self.workspace = self.groups * self.share * BITS[self.kind] // 8 if self.groups > 1 else 0
+        self.workspace = self.groups * self.share * self.bytes if self.groups > 1 else 0
         self.workspace_word = workspace_word
 
     def key(self) -> str:
         return f"{super().key()} {self.workspace_word}"
 
     def emit(self, f: Function) -> None:
-        units = self.heads * self.groups
-        in_turn = self.causal and self.groups > 1  # later keys see fewer queries
-        lo, hi = (f.tid, f.index(units)) if in_turn else f.split(units)
-        with f.loop(lo, hi, f.nt if in_turn else 1) as unit:
-            self._unit(f, unit.i // self.groups, unit.i % self.groups)
+        writer = BackwardUnit(self, f)
+        lo, hi = f.split(self.heads * self.groups)
+        with f.loop(lo, hi) as unit:
+            group = unit.i % self.groups
+            writer.write(unit.i // self.groups, in_pairs(f, group, self.groups) if self.causal else group)
         if self.groups > 1:
             f.barrier()
             self._add_shares(f)
 
-    def _unit(self, f: Function, head: Val, group: Val) -> None:
-        """One group of keys of one head, against all queries."""
-        whole = self.tiles(f)[0]
-        part = BackwardPart(self, f, whole, head, f.index(0))
-        size = -(-self.keys // (self.groups * part.rows)) * part.rows
-        lo: Any = group * size if self.groups > 1 else f.index(0)
-        hi: Any = f.intrinsic("smin", lo + size, self.keys) if self.groups > 1 else f.index(self.keys)
-        part.clear("dk", lo, hi, self.width)
-        part.clear("dv", lo, hi, self.value_width)
-        with f.loop(0, -(-self.queries // whole.queries), runs=True) as loop:
-            self.on_tiles(f, head, loop.i, partial(BackwardPart, group=group, lo=lo, hi=hi))
-
     def _add_shares(self, f: Function) -> None:
         """dq = the sum of the groups' shares, row by row."""
-        access, base = self.operands["dq"], f.arg(self.workspace_word)
+        unit, base = Unit(self, f), f.arg(self.workspace_word)
         lo, hi = f.split(self.heads * self.queries)
         with f.loop(lo, hi) as loop:
-            head, query = loop.i // self.queries, loop.i % self.queries
-            part = Part(self, f, self.tiles(f)[0], head, query)
-            for c in range(0, self.width, part.wide):
-                mask = f.tail_mask(part.wide, self.width - c) if self.width - c < part.wide else None
+            unit.begin(loop.i // self.queries)
+            out = unit.operand("dq", loop.i % self.queries)
+            for c, mask in unit.vectors(self.width):
                 places = [loop.i * self.width + c + g * self.share for g in range(self.groups)]
-                total, *others = [f.load(base, p, self.kind, part.wide, mask) for p in places]
+                total, *others = [f.load(base, p, self.kind, unit.lanes, mask) for p in places]
                 for other in others:
                     total = total + other
-                access.store(f, total, [*part.indices, query, c], len(self.batch) + 1, part.wide, mask)
+                unit.store(total, out, 0, c, mask)
 
 
-class BackwardPart(Part):
-    """The gradients that one tile of queries gives to a range of keys, and its own."""
+@dataclass(frozen=True)
+class Block:
+    """Keys start … stop - 1 and tiles lo … hi - 1 of queries, which are the queries first … last - 1."""
 
-    def __init__(self, *given: Any, group: Val | None = None, lo: Val | None = None, hi: Val | None = None) -> None:
-        super().__init__(*given)
-        self.group, self.lo, self.hi = group, lo, hi
+    start: Val
+    stop: Val
+    lo: Val
+    hi: Val
+    first: Val
+    last: Val
 
-    def at(self, name: str) -> Val:
+
+@dataclass(frozen=True)
+class Panel:
+    """Keys from `key` on, with kᵀ and vᵀ."""
+
+    key: Val
+    columns: int
+    lanes: int
+    k: Matrix
+    v: Matrix
+
+
+class BackwardUnit(Unit):
+    """The keys of a head, or a group of them, against all queries."""
+
+    def operand(self, name: str, row: Any = 0, indices: Sequence[Val] | None = None) -> Matrix:
         kernel = self.kernel
         if name != "dq" or kernel.groups == 1:
-            return super().at(name)
-        start = (self.group * kernel.heads + self.head) * (kernel.queries * kernel.width)
-        return self.f.offset(self.f.arg(kernel.workspace_word), start, self.kind)
+            return super().operand(name, row, indices)
+        start = ((self.group * kernel.heads + self.head) * kernel.queries + row) * kernel.width
+        return Matrix(self.f.offset(self.f.arg(kernel.workspace_word), start, self.kind), kernel.width)
 
-    def strides(self, name: str) -> tuple[int, ...]:
-        return (self.kernel.width, 1) if name == "dq" and self.kernel.groups > 1 else super().strides(name)
+    def write(self, head: Val, group: Val) -> None:
+        f, kernel, self.group = self.f, self.kernel, group
+        self.begin(head)
+        parts = self.scratch()
+        self.weights, self.changes, *self.packed, self.copy_k, self.copy_q, self.copy_g, self.dots, self.shifts = parts
+        if kernel.groups == 1:
+            self.fetch_next(("k", "q", "g", "o", "v", "dv", "dk", "dq"), f.const("i1", True))
+        lo, hi = f.index(0), f.index(kernel.keys)
+        if kernel.groups > 1:
+            size = -(-kernel.keys // (kernel.groups * self.block)) * self.block
+            lo = group * size
+            hi = f.intrinsic("smin", lo + size, kernel.keys)
+        if self.blocks > 1 or (kernel.causal and kernel.keys > kernel.queries):
+            self.clear(self.operand("dk"), lo, hi, kernel.width)
+            self.clear(self.operand("dv"), lo, hi, kernel.value_width)
+        if not self.several:
+            self.keys(lo, hi)
+            return
+        self.clear(self.operand("dq"), 0, kernel.queries, kernel.width)
+        with f.loop(lo, hi, self.block) as loop:
+            self.keys(loop.i, f.intrinsic("smin", loop.i + self.block, hi))
 
-    def columns(self, width: int, vectors: int, work: Any) -> None:
-        """work(column, masks) for blocks of up to `vectors` vectors."""
-        f, size = self.f, self.wide * vectors
-        full = width // size * size
-        if full:
-            with f.loop(0, full, size, runs=True) as loop:
-                work(loop.i, (None,) * vectors)
-        if rest := width % size:
-            counts = [min(self.wide, rest - start) for start in range(0, rest, self.wide)]
-            work(f.index(full), [f.tail_mask(self.wide, n) if n < self.wide else None for n in counts])
+    def keys(self, start: Val, stop: Val) -> None:
+        """A block of keys against the blocks of queries that see it."""
+        f, cut, tiles = self.f, self.query_cut, self.block_tiles
+        k = self.dense("k", start, stop, self.kernel.width, self.copy_k)
+        lo = start // (self.most * tiles) * tiles if self.kernel.causal else 0
+        with f.loop(lo, cut.tiles, tiles) as loop:
+            hi = f.intrinsic("smin", loop.i + tiles, cut.tiles)
+            first, last = cut.start(f, loop.i), cut.start(f, hi)
+            end = f.intrinsic("smin", stop, last) if self.kernel.causal else stop
+            self.pairs(Block(start, end, loop.i, hi, first, last), k)
 
-    def clear(self, name: str, lo: Val, hi: Val, width: int) -> None:
-        """Rows lo … hi - 1 of a gradient become 0."""
-        f, at, (row, column) = self.f, self.at(name), self.strides(name)
-        zero = f.const(self.kind, 0.0, self.wide)
-        with f.loop(lo, hi) as loop:
+    def pairs(self, block: Block, k: Matrix) -> None:
+        """What one block gives to the gradients."""
+        f, kernel, cut, kind = self.f, self.kernel, self.query_cut, self.kind
+        q = self.dense("q", block.first, block.last, kernel.width, self.copy_q)
+        g = self.dense("g", block.first, block.last, kernel.value_width, self.copy_g)
+        cut.each(f, block.lo, block.hi, lambda query, rows: self.write_states(block, query, rows))
 
-            def work(c: Val, masks: Sequence[Val | None]) -> None:
-                f.store(zero, at, loop.i * row + c * column, masks[0], column)
+        def panel(key: Val, columns: int, lanes: int) -> None:
+            right = [
+                self.turned(name, key, columns, lanes, width, to)
+                for name, width, to in zip("kv", kernel.sizes[2:], self.packed, strict=True)
+            ]
 
-            self.columns(width, 1, work)
+            def tile(query: Val, rows: int, vectors: int) -> None:
+                self.write_pairs(block, Panel(key, columns, lanes, *right), q, g, query, rows, vectors)
 
-    def write(self) -> None:
-        f, kernel = self.f, self.kernel
-        parts = self.scratch(kernel.width, kernel.value_width, kernel.width, KEYS, KEYS)
-        self.packed, self.packed_slope, self.slope, self.scores, self.changes = parts
-        self.pack("q", self.packed, kernel.width, kernel.scale)
-        self.pack("g", self.packed_slope, kernel.value_width)
-        self.dots, self.normalizers = self.row_dots(), self.row_normalizers()
-        with f.loop(0, kernel.width, runs=True) as loop:
-            self.store_row(self.constants(0.0), self.row(self.slope, loop.i))
-        end = self.last_key(self.hi)
-        with f.loop(self.lo, end, self.keys) as loop:
-            stop = f.intrinsic("smin", loop.i + self.keys, end)
-            self.write_scores(loop.i, stop)
-            self.apply_mask(loop.i, stop)
-            self.write_weights(stop - loop.i)
-            self.write_changes(loop.i, stop)
-            self.add_rows(self.scores, "g", "dv", kernel.value_width, loop.i, stop)
-            self.add_rows(self.changes, "q", "dk", kernel.width, loop.i, stop)
-            self.add_slope(loop.i, stop - loop.i)
-        self.unpack(self.slope, "dq", kernel.width)
+            self.tiles_of(key, columns, block.lo, block.hi, tile)
 
-    def row_dots(self) -> list[Val]:
-        """Σ over the values of g ∘ o for each query; through the block of changes, which is still free."""
-        f, width = self.f, self.kernel.value_width
-        places = [(self.at(name), *self.strides(name)) for name in ("g", "o")]
-        with f.loop(0, self.tile.present, runs=True) as loop:
-            starts = [f.offset(at, (self.first + loop.i) * row, self.kind) for at, row, _ in places]
-            total = f.const(self.kind, 0.0, self.wide)
-            for c in range(0, width, self.wide):
-                mask = f.tail_mask(self.wide, width - c) if width - c < self.wide else None
-                parts = zip(starts, places, strict=True)
-                g, o = (f.load(at, c * column, self.kind, self.wide, mask, column) for at, (_, _, column) in parts)
-                total = g * o + total
-            f.store(f.total(total), self.changes, loop.i)
-        return self.load_row(self.changes)
+        def of_keys(key: Val, rows: int) -> None:
+            seen = f.intrinsic("smax", block.first, key) if kernel.causal else block.first
+            for memory, x, name, width in (
+                (self.weights, g, "dv", kernel.value_width),
+                (self.changes, q, "dk", kernel.width),
+            ):
+                left = Matrix(self.place(memory, block, seen, key), 1, kernel.row)
+                right = Matrix(f.offset(x.pointer, (seen - block.first) * x.row, kind), x.row)
+                self.add(left, right, block.last - seen, rows, self.operand(name, key), width, self.blocks > 1)
 
-    def row_normalizers(self) -> list[Val]:
-        """lse of each query; ∞ where no key was seen, so that all weights are 0."""
-        f, at, (stride,), found = self.f, self.at("lse"), self.strides("lse"), []
-        for v in range(self.vectors):
-            mask = self.mask_of(self.tile.valid(v))
-            place = (self.first + v * self.lanes) * stride
-            value = f.load(at, place, self.kind, self.lanes, mask, stride)
-            found.append(f.select(value.eq(-inf), inf, value))
-        return found
+        def of_queries(query: Val, rows: int) -> None:
+            left = Matrix(self.place(self.changes, block, query, block.start), kernel.row)
+            count = self.last_key(query, block.stop) - block.start
+            self.add(left, k, count, rows, self.operand("dq", query), kernel.width, self.several)
 
-    def write_weights(self, count: Val) -> None:
-        """P in place of the scores."""
-        f = self.f
-        with f.loop(0, count, runs=True) as loop:
-            at = self.row(self.scores, loop.i)
-            row = zip(self.load_row(at), self.normalizers, strict=True)
-            self.store_row([f.exp(s - n) for s, n in row], at)
+        self.panels(block.start, block.stop, panel)
+        tiles = 0, self.key_cut.tiles
+        if not self.key_cut.even:
+            tiles = block.start // self.most, (block.stop + (self.most - 1)) // self.most
+        self.key_cut.each(f, *tiles, of_keys)
+        lo = f.intrinsic("smax", block.lo, block.start // self.most) if kernel.causal else block.lo
+        cut.each(f, lo, block.hi, of_queries)
 
-    def write_changes(self, start: Val, stop: Val) -> None:
-        """dS = P ∘ (g vᵀ - δ) · scale."""
-        f, kernel, at, (row, column) = self.f, self.kernel, self.at("v"), self.strides("v")
+    def place(self, memory: Val, block: Block, query: Val, key: Val) -> Val:
+        """Where the pair lies in the weights or changes of a block."""
+        row, column = query - block.first, key - block.start
+        return hide(self.f, self.f.offset(memory, row * self.kernel.row + column, self.kind))
 
-        def work(key: Val, rows: int) -> None:
-            left = Side(f.offset(at, key * row, self.kind), column, row)
-            sums = self.multiply(
-                left, Side(self.packed_slope, self.queries), kernel.value_width, self.constants(0.0, rows)
-            )
-            weights = self.row(self.scores, key - start)
-            found = []
-            for r in range(rows):
-                values = zip(sums[r * self.vectors :], self.dots, self.load_row(weights, r), strict=False)
-                found += [(s - d) * kernel.scale * p for s, d, p in values]
-            self.store_row(found, self.row(self.changes, key - start))
+    def write_states(self, block: Block, query: Val, rows: int) -> None:
+        """δ · scale and lse of the queries of a tile; lse is ∞ where no key was seen, so that all weights are 0."""
+        f, kernel, kind = self.f, self.kernel, self.kind
+        g, o, sums = self.operand("g", query), self.operand("o", query), []
+        for r in range(rows):
+            total = f.const(kind, 0.0, self.lanes)
+            for c, mask in self.vectors(kernel.value_width):
+                total = self.load(g, r, c, mask) * self.load(o, r, c, mask) + total
+            sums.append(total)
+        dots, lse = across(f, sums, operator.add) * kernel.scale, self.operand("lse", query)
+        mask = self.mask_of(rows, dots.lanes)
+        shift = f.load(lse.pointer, 0, kind, dots.lanes, mask, lse.row)
+        f.store(dots, self.dots, query - block.first, mask)
+        f.store(f.select(shift.eq(-inf), inf, shift), self.shifts, query - block.first, mask)
 
-        self.in_rows(start, stop, kernel.keys, work)
+    def write_pairs(
+        self, block: Block, panel: Panel, q: Matrix, g: Matrix, query: Val, rows: int, vectors: int
+    ) -> None:
+        """P and dS of a tile."""
+        f, kernel, kind, lanes = self.f, self.kernel, self.kind, panel.lanes
+        weights, changes = (self.place(x, block, query, panel.key) for x in (self.weights, self.changes))
+        number = query - block.first
+        places = [(r, v, r * kernel.row + v * lanes) for r in range(rows) for v in range(vectors)]
 
-    def add_rows(self, block: Val, source: str, name: str, width: int, start: Val, stop: Val) -> None:
-        """gradient[key] += Σ over the queries of block[key, query] · source[query]."""
-        f, kernel = self.f, self.kernel
-        rows_at, (source_row, source_column) = self.at(source), self.strides(source)
-        at, (row, column) = self.at(name), self.strides(name)
+        def product(x: Matrix, right: Matrix, width: int) -> list[Val]:
+            left = Matrix(f.offset(x.pointer, number * x.row, kind), x.row)
+            return self.multiply(left, right, width, rows, vectors, lanes, fetches=True)
 
-        def columns(c: Val, masks: Sequence[Val | None]) -> None:
-            def work(key: Val, rows: int) -> None:
-                target = f.offset(at, key * row + c * column, self.kind)
-                places = [(r * row + v * self.wide * column, m) for r in range(rows) for v, m in enumerate(masks)]
-                sums = [f.load(target, p, self.kind, self.wide, m, column) for p, m in places]
-                left = Side(self.row(block, key - start), 1, self.queries)
-                first = f.offset(rows_at, self.first * source_row + c * source_column, self.kind)
-                sums = self.multiply(left, Side(first, source_row, source_column), self.tile.present, sums, masks)
-                for value, (p, m) in zip(sums, places, strict=True):
-                    f.store(value, target, p, m, column)
+        def of_row(states: Val, r: int) -> Val:
+            return f.splat(f.load(states, number + r, kind), lanes)
 
-            self.in_rows(start, stop, kernel.keys, work)
+        for (r, v, place), score in zip(places, product(q, panel.k, kernel.width), strict=True):
+            key = panel.key + v * lanes
+            score = self.shown(score, query + r, key, self.mask_of(panel.columns - v * lanes, lanes))
+            if kernel.causal:
+                score = self.before(score, key, query + (r + 1))
+            f.store(f.exp(score - of_row(self.shifts, r)), weights, place)
+        for (r, _, place), slope in zip(places, product(g, panel.v, kernel.value_width), strict=True):
+            f.store((slope - of_row(self.dots, r)) * f.load(weights, place, kind, lanes), changes, place)
 
-        self.columns(width, min(kernel.tiles(f)[0].vectors, -(-width // self.wide)), columns)
+    def add(self, left: Matrix, right: Matrix, count: Val, rows: int, out: Matrix, width: int, more: bool) -> None:
+        """out = left · right for some rows, added to what is there where there are `more` blocks."""
+        f, kind = self.f, self.kind
 
-    def add_slope(self, start: Val, count: Val) -> None:
-        """slope[e] += Σ over the keys of k[key, e] · dS[key]."""
-        f, kernel, at, (row, column) = self.f, self.kernel, self.at("k"), self.strides("k")
+        def work(c: Any, masks: Sequence[Val | None]) -> None:
+            part = Matrix(f.offset(right.pointer, c, kind), right.row)
+            for n, x in enumerate(self.multiply(left, part, count, rows, len(masks))):
+                r, v = divmod(n, len(masks))
+                if more:
+                    x = x + self.load(out, r, c + v * self.lanes, masks[v])
+                self.store(x, out, r, c + v * self.lanes, masks[v])
 
-        def work(e: Val, rows: int) -> None:
-            target = self.row(self.slope, e)
-            sums = [x for r in range(rows) for x in self.load_row(target, r)]
-            left = Side(f.offset(at, start * row + e * column, self.kind), row, column)
-            self.store_row(self.multiply(left, Side(self.changes, self.queries), count, sums), target)
-
-        self.in_rows(0, kernel.width, kernel.width, work)
+        self.columns(width, work)

@@ -164,6 +164,8 @@ class Bound:
                 self.cleared.append((table, key))
             else:
                 self.stores.append((table, key, result))
+        made = [table for table, key, (kind, _) in self.stores if key == "_grad" and kind is OUTPUT]
+        self.old = [table for table in made if table.__class__ is dict]  # whose gradients make room for new ones
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         """Whether the plan fits the surroundings; tensors that were replaced by like ones are followed."""
@@ -180,15 +182,16 @@ class Bound:
         """Of tensors that an eager graph may have saved."""
         counters = {}
         for x in self.program.changed:
-            if x._needs_grad and x._counter is None:
+            if x._counter is None:
                 x._counter = [0]
-            if x._counter is not None:
-                counters[id(x._counter)] = x._counter
+            counters[id(x._counter)] = x._counter
         self.counters = list(counters.values())
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         program = self.program
         with self.lock:
+            for table in self.old:
+                table["_grad"] = None
             for stream in program.streams:
                 stream.advance()
             outputs = self.plan.run([x.array for x in tensors])

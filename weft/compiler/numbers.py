@@ -95,6 +95,7 @@ class Numbers:
             if state:
                 optimizer.state[parameter] = state
                 self.journal.undo.append(lambda: optimizer.state.pop(parameter, None))
+        self.journal.note_read(optimizer.state, parameter)
         self.journal.note_table(state)
         for key, content in state.items():
             if content is None:  # a part of the state that the first step makes

@@ -41,6 +41,9 @@ class Program:
     captured: list[tuple[Tensor, np.ndarray]]
     changed: list[Tensor]  # captured tensors whose memory the program writes to
     guards: list[Guard]
+    watched: list[tuple[Tensor, np.ndarray, bool]] = field(
+        default_factory=list
+    )  # the captured; do they take gradients?
     streams: list[Stream] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)  # objects whose identity the signature relies on
 
@@ -58,8 +61,8 @@ class Program:
         for position, grad in self.looked_at:
             if tensors[position]._grad is not grad:
                 return False
-        for x, array in self.captured:
-            if x.array is not array:
+        for x, array, needs in self.watched:
+            if x.array is not array or x._needs_grad is not needs:
                 return False
         return True
 
@@ -84,7 +87,11 @@ class Program:
                 return False
             instead[id(before)] = now
         captured = [(x, instead.get(id(x), x), array) for x, array in self.captured]
-        if not all(same_form(now.array, array) for _, now, array in captured) or not self._move(captured):
+        if not all(same_form(now.array, array) for _, now, array in captured):
+            return False
+        if [now._needs_grad for _, now, _ in captured] != [needs for *_, needs in self.watched] or not self._move(
+            captured
+        ):
             return False
         self.reads, self.looked_at, self.contents = reads, looked_at, contents
         self.changed = [instead.get(id(x), x) for x in self.changed]
@@ -106,7 +113,12 @@ class Program:
         for old, now in moved:
             states[id(old)].tensor = states[id(old)].value.node.op.tensor = now
         self.captured = [(now, now.array) for _, now, _ in captured]
+        self.watch()
         return True
+
+    def watch(self) -> None:
+        """Hold to what captured tensors are now."""
+        self.watched = [(x, array, x._needs_grad) for x, array in self.captured]
 
 
 def same_form(a: np.ndarray, b: np.ndarray) -> bool:
@@ -159,6 +171,8 @@ def _traced(tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: Tre
     else:
         tracer.journal.restore(_is_traced_or_engine)
     program.streams = tracer.streams.restore()
+    program.watch()
+    program.contents = [(table, list(table.values())) for table in tracer.journal.contents.values()]
     # what was there for a while only, in the place of a parameter, is not what a later call finds
     program.reads = [(table, key, content) for table, key, content in program.reads if table.get(key) is content]
     return program
@@ -233,7 +247,7 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         backward=backward,
         saved=saved,
         reads=list(tracer.journal.reads.values()),
-        contents=[(table, list(table.values())) for table in tracer.journal.contents.values()],
+        contents=[],
         looked_at=[(k, x.__dict__.get("_grad")) for k, (p, x) in enumerate(proxies) if id(p) in tracer.looked_at],
         captured=tracer.captured,
         changed=[x for x, array in tracer.captured if tracer.stands[id(array)].memory.version],

@@ -81,20 +81,23 @@ def _start(known: _Known, optimizer: Optimizer, parameters: Sequence[Tensor]) ->
     except Exception:  # the optimiser itself will say what is wrong, if anything is
         return False
     gradients = {id(p._grad): number for number, p in enumerate(parameters)}
-    if not _fits(bound, gradients, len(wanted)):
+    if not all(isinstance(segment, int) for segment in bound.plan.segments):
         return False
-    known.step = None if bound.program.stores else NativeStep(optimizer, parameters, bound, gradients)
+    known.step = None
+    if not bound.program.stores:  # a first step that makes a part of the state is not like the others
+        if not _fits(bound, gradients, len(wanted)):
+            return False
+        known.step = NativeStep(optimizer, parameters, bound, gradients)
     bound.run(())
     return True
 
 
 def _fits(bound: Bound, gradients: dict[int, int], count: int) -> bool:
-    """Whether the plan is native altogether, writes everything in place, and reads every gradient where it lies."""
+    """Whether the plan writes everything in place, and reads every gradient where it lies."""
     plan, program = bound.plan, bound.program
     read = {id(value.node.op.tensor) for value in plan.captured if value in plan.patches}
     return (
         not (plan.spans or plan.closing or plan.outputs or program.streams)
-        and all(isinstance(segment, int) for segment in plan.segments)
         and len(gradients) == count
         and read.issuperset(gradients)
         and not any(id(x) in gradients for x in program.changed)

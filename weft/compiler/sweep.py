@@ -66,7 +66,7 @@ class Sweep(Kernel):
         for s in self.space:
             elements *= s
         self.elements = elements
-        self.serial = elements * self.cost <= SMALL
+        self.serial = elements * self.cost <= SMALL or elements == 1
         accesses = [i.value for i in self.items if i.what == "load"] + [a for a, _ in self.stores]
         self.scratch_arg = 1 + max((a.arg for a in accesses), default=-1)
         self.nbytes = sum(BITS[a.kind] // 8 * _extent(a, self.space) for a in accesses)

@@ -20,6 +20,7 @@ import numpy as np
 from ..autograd.modes import mode
 from ..errors import TraceError
 from ..nn.module import TABLES, Module
+from ..nn.module_hooks import global_hooks
 from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..tensor import Size, Tensor, dtype, new
@@ -236,12 +237,14 @@ def _found_in_tables(before: Callable) -> Callable:
 
 
 def _called(before: Callable) -> Callable:
-    """Calling a module looks at its hooks."""
+    """Calling a module looks at its hooks, and at those of all modules."""
 
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
         tracer = mode.tracer
         if tracer is not None:
             tracer.journal.note_read(self.__dict__, "_hooks")
+            for table in (global_hooks, *global_hooks.values(), *self.__dict__.get("_hooks", {}).values()):
+                tracer.journal.contents[id(table)] = table
         return before(self, *args, **kwargs)
 
     return call

@@ -42,7 +42,8 @@ class Var(Reduction):
         return (g * (2 / freedom) * centred,)
 
     def parts(self, x, *, dim, keepdim, correction):
-        centred = x - x.mean(dim, keepdim=True)
+        centred = x - x[tuple(slice(0, 1) if d in dim else slice(None) for d in range(x.ndim))]
+        centred = centred - centred.mean(dim, keepdim=True)
         total = centred.square().sum(dim, keepdim=keepdim)
         return total / max(0, _count(x.shape, dim) - correction)
 

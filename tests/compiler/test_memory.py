@@ -1,0 +1,167 @@
+"""The memory of plans: values whose lives do not meet share places, and attention needs little for long sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+import weft.nn.functional as F
+from weft import nn
+from weft.compiler import build_plan
+from weft.compiler.buffers import ALIGN, Life, plan_memory
+
+THREADS = 2
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+
+
+def mlp():
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+    return model, (weft.randn(64, 64), weft.randint(0, 10, (64,)))
+
+
+def cnn():
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 16, 10)),
+    )
+    return model, (weft.randn(8, 3, 16, 16), weft.randint(0, 10, (8,)))
+
+
+def transformer():
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True)
+    return nn.Sequential(layer, nn.Flatten(), nn.Linear(32 * 12, 10)), (weft.randn(4, 12, 32), weft.arange(4))
+
+
+def training(make):
+    weft.manual_seed(6)
+    model, arguments = make()
+    optimizer = weft.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return model, step, arguments
+
+
+def plan_of(run):
+    ((bound,),) = run.plans.values()
+    return bound.plan
+
+
+def temporaries(plan):
+    """The bytes of all temporary values together."""
+    return sum(life.size for life in plan.lives.values())
+
+
+@pytest.mark.parametrize(("make", "share"), [(mlp, 0.75), (cnn, 0.6), (transformer, 0.75)])
+def test_temporary_values_share_memory(make, share):
+    """The same bits whether they do or not."""
+    found = []
+    for without in ((), ("buffers",)):
+        model, step, arguments = training(make)
+        run = weft.compile(step, without=without, threads=THREADS)
+        losses = [run(*arguments).item() for _ in range(3)]
+        plan = plan_of(run)
+        if without:
+            assert plan.memory.nbytes >= temporaries(plan)
+        else:
+            assert 0 < plan.memory.nbytes < share * temporaries(plan)
+        found.append([np.array(losses), *(v.numpy() for v in model.state_dict().values())])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_a_plan_needs_does_not_grow_with_the_depth_of_a_forward_pass():
+    need = {}
+    for depth in (4, 16):
+        layers = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(depth)]
+        run = weft.compile(nn.Sequential(*layers), threads=THREADS)
+        with weft.no_grad():
+            run(weft.randn(32, 64))
+        need[depth] = plan_of(run).memory.nbytes
+    assert need[16] == need[4]
+
+
+def test_old_gradients_make_room_for_new_ones(monkeypatch):
+    model, step, arguments = training(mlp)
+    run = weft.compile(step)
+    run(*arguments)
+    plan, seen = plan_of(run), []
+    real = plan.run
+    monkeypatch.setattr(plan, "run", lambda given: (seen.extend(p.grad for p in model.parameters()), real(given))[1])
+    run(*arguments)
+    assert seen == [None] * 6
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_places_of_values_that_live_together_are_apart(seed):
+    rng = np.random.default_rng(seed)
+    lives = {}
+    for key in range(60):
+        first = int(rng.integers(20))
+        lives[key] = Life(int(rng.integers(0, 5000)), first, first + int(rng.integers(6)))
+    offsets, total = plan_memory(lives)
+    busiest = max(sum(v.size for v in lives.values() if v.first <= t <= v.last) for t in range(26))
+    assert busiest <= total <= 1.5 * busiest + ALIGN * len(lives)
+    for a, one in lives.items():
+        assert offsets[a] % ALIGN == 0 and offsets[a] + one.size <= total
+        for b, two in lives.items():
+            if a < b and one.first <= two.last and two.first <= one.last:
+                assert offsets[a] + one.size <= offsets[b] or offsets[b] + two.size <= offsets[a]
+    apart, without = plan_memory(lives, share=False)
+    assert without >= sum(v.size for v in lives.values()) and len(set(apart.values())) == len(lives)
+
+
+# ---------------------------------------------------------------- attention
+
+
+def gradients(attend):
+    def step(q, k, v, g):
+        q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+        out = attend(q, k, v)
+        out.backward(g)
+        return out.detach(), q.grad, k.grad, v.grad
+
+    return step
+
+
+def quadratic(q, k, v):
+    return ((q @ k.mT) * q.shape[-1] ** -0.5).softmax(-1) @ v
+
+
+def needed(attend, length):
+    """Bytes of temporary memory for one head of width 64, forward and backward."""
+    arguments = [weft.zeros(1, 1, length, 64) for _ in range(4)]
+    return build_plan(weft.compile(gradients(attend)).graph(*arguments), THREADS).memory.nbytes
+
+
+def test_attention_takes_a_twentieth_of_the_memory_of_the_quadratic_form():
+    """The quadratic form keeps three matrices of scores: probabilities, their gradients, and those of the scores."""
+    scores = lambda length: length * length * 4
+    matrices = round(needed(quadratic, 512) / scores(512))
+    assert matrices >= 3
+    assert needed(F.scaled_dot_product_attention, 4096) <= matrices * scores(4096) / 20
+
+
+def test_the_memory_of_attention_is_linear_in_the_length():
+    short, long = (needed(F.scaled_dot_product_attention, length) for length in (4096, 16384))
+    assert long <= 4.1 * short
+
+
+def test_attention_is_the_quadratic_form():
+    weft.manual_seed(7)
+    arguments = [weft.randn(1, 1, 300, 64) for _ in range(4)]
+    run = weft.compile(gradients(F.scaled_dot_product_attention), threads=THREADS)
+    expected = gradients(quadratic)(*(x.double() for x in arguments))
+    for found, truth in zip(run(*arguments), expected, strict=True):
+        np.testing.assert_allclose(found.numpy(), truth.numpy(), rtol=1e-4, atol=2e-6)
