@@ -1,11 +1,10 @@
 """Compiled steps when something goes wrong around them: killed processes, full disks, changed sources, forks, threads,
-interrupts, and a thousand plans dropped. What a step gives is what eager code gives, the same bits in every process.
+interrupts, ends. What a step gives is what eager code gives, the same bits in every process.
 """
 
 from __future__ import annotations
 
 import errno
-import gc
 import importlib.util
 import inspect
 import os
@@ -464,63 +463,3 @@ def test_an_interrupt_ends_a_program():
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGINT and said.endswith(b"KeyboardInterrupt\n")
-
-
-# ---------------------------------------------------------------- a thousand plans
-
-
-def resident():
-    """MiB of memory in use."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def small_function(kind):
-    if kind == 0:
-        run = weft.compile(lambda x: (x * 2 + 1).sum())
-        assert run(X) is not None
-    elif kind == 1:
-        run = weft.compile(nn.Linear(5, 2))
-        run(X).sum().backward()
-    else:
-        run = weft.compile(training()[1])
-        run(X, Y)
-    return run
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
-def test_a_thousand_plans_dropped_leave_nothing():
-    for n in range(60):
-        small_function(n % 3)
-    gc.collect()
-    before, threads, code = resident(), threading.active_count(), len(jit._alive)
-    for n in range(1000):
-        small_function(0 if n % 20 else 1 + n // 20 % 2)
-    gc.collect()
-    assert resident() - before < 4
-    assert threading.active_count() == threads
-    assert len(jit._alive) == code
-
-
-@pytest.mark.parametrize("kind", [0, 1, 2])
-def test_a_dropped_function_is_gone_at_once(kind):
-    run = small_function(kind)
-    bound = next(iter(run.plans.values()))[0]
-    parts = [run, bound, bound.plan, *bound.plan.handles.values(), run.function]
-    seen = [weakref.ref(part) for part in parts]
-    gc.disable()
-    try:
-        del run, bound, parts
-        assert [part() for part in seen] == [None] * len(seen)
-    finally:
-        gc.enable()
-
-
-def test_memory_of_arguments_and_results_ends_with_them():
-    run = weft.compile(lambda x: (x * 2).tanh())
-    x = weft.ones(100, 100)
-    y = run(x)
-    seen = [weakref.ref(t.array) for t in (x, y)]
-    del x, y
-    gc.collect()
-    assert [array() for array in seen] == [None, None]

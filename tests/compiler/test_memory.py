@@ -1,6 +1,13 @@
-"""The memory of plans: values whose lives do not meet share places, and attention needs little for long sequences."""
+"""The memory of plans: values whose lives do not meet share places, nothing is left of plans that are dropped, and
+attention needs little for long sequences.
+"""
 
 from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -8,8 +15,9 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nn
-from weft.compiler import build_plan
+from weft.compiler import build_plan, jit
 from weft.compiler.buffers import ALIGN, Life, plan_memory
+from weft.runtime import cache
 
 THREADS = 2
 
@@ -17,6 +25,7 @@ THREADS = 2
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_source_version", lambda: cache._LOADED)  # whoever edits the source meanwhile
 
 
 def mlp():
@@ -120,6 +129,68 @@ def test_places_of_values_that_live_together_are_apart(seed):
                 assert offsets[a] + one.size <= offsets[b] or offsets[b] + two.size <= offsets[a]
     apart, without = plan_memory(lives, share=False)
     assert without >= sum(v.size for v in lives.values()) and len(set(apart.values())) == len(lives)
+
+
+# ---------------------------------------------------------------- a thousand plans
+
+
+def resident():
+    """MiB of memory in use."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def small_function(kind):
+    """A new compiled function, called once: a plain one, one with a backward pass, a training step."""
+    if kind == 0:
+        run, arguments = weft.compile(lambda x: (x * 2 + 1).sum()), (weft.ones(4, 5),)
+    elif kind == 1:
+        run, arguments = weft.compile(nn.Linear(5, 2)), (weft.ones(4, 5),)
+    else:
+        _, step, arguments = training(lambda: (nn.Linear(5, 3), (weft.ones(4, 5), weft.arange(4) % 3)))
+        run = weft.compile(step)
+    result = run(*arguments)
+    if kind == 1:
+        result.sum().backward()
+    return run
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_a_thousand_plans_dropped_leave_nothing():
+    for n in range(30):
+        small_function(n % 3)
+    gc.collect()
+    before, threads, code = resident(), threading.active_count(), len(jit._alive)
+    for n in range(1000):
+        small_function(0 if n % 50 else 1 + n // 50 % 2)
+    gc.collect()
+    assert resident() - before < 8
+    assert threading.active_count() == threads
+    assert len(jit._alive) == code
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_dropped_function_is_gone_at_once(kind):
+    run = small_function(kind)
+    bound = next(iter(run.plans.values()))[0]
+    parts = [run, bound, bound.plan, *bound.plan.handles.values(), run.function]
+    seen = [weakref.ref(part) for part in parts]
+    gc.disable()
+    try:
+        del run, bound, parts
+        assert [part() for part in seen] == [None] * len(seen)
+    finally:
+        gc.enable()
+
+
+def test_memory_of_arguments_and_results_ends_with_them():
+    run = weft.compile(lambda x: (x * 2).tanh())
+    x = weft.ones(100, 100)
+    y = run(x)
+    seen = [weakref.ref(t.array) for t in (x, y)]
+    del x, y
+    gc.collect()
+    assert [array() for array in seen] == [None, None]
 
 
 # ---------------------------------------------------------------- attention

@@ -296,6 +296,9 @@ SIZES = [
     ((1,), 1, 200, 16, 24),
     ((1, 2), 150, 150, 20, 17),
     ((), 33, 64, 8, 8),
+    ((2,), 49, 49, 32, 32),
+    ((1,), 40, 330, 8, 8),
+    ((2,), 270, 300, 16, 24),
 ]
 
 
@@ -310,7 +313,7 @@ def masks(rng, kind, batch, queries, keys, dtype):
 KINDS = [None, "causal", "bool", "float", "keys"]
 CASES = [("host", n, kind, F32) for n in range(len(SIZES)) for kind in KINDS[n % 2 :: 2]]
 CASES += [("host", n, KINDS[n % 5], F64) for n in (1, 4)]
-CASES += [(target, *case) for target in TARGETS[1:] for case in ((0, "causal", F32), (4, "bool", F64))]
+CASES += [(target, *case) for target in TARGETS[1:] for case in ((0, "causal", F32), (4, "bool", F64), (6, None, F32))]
 
 
 @pytest.mark.parametrize("target, number, kind, dtype", CASES)

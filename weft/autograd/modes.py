@@ -39,6 +39,7 @@ class _Switches:
     hooks = 0  # how many saved_tensors_hooks are open, in all threads
     noting: Callable | None = None  # called with each new node and its result
     watching = False  # any of these: one flag to ask in the hot path
+    inferring = False  # whether any thread has ever been in inference mode: cheaper to ask than this thread's mode
 
     def renew(self) -> None:
         self.watching = self.anomaly or self.hooks > 0 or self.noting is not None
@@ -146,6 +147,7 @@ class inference_mode(_Switch):
     """Like `no_grad`; tensors made within are marked and can never be recorded later."""
 
     def __new__(cls, mode: Any = True) -> Any:
+        switches.inferring = True
         switch = super().__new__(cls)
         if callable(mode):
             switch.settings = {"grad": False, "inference": True}

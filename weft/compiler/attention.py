@@ -58,6 +58,10 @@ class Attention(Kernel):
         what = (self.batch, self.sizes, self.operands, self.scale, self.causal, self.scratch_word)
         return f"{type(self).__name__} {what}"
 
+    def give_memory(self, **parts: int) -> None:
+        """Scratch memory of so many elements for each part."""
+        self.parts, self.scratch = parts, sum(parts.values()) * self.bytes
+
     def padded(self, count: int) -> int:
         """Elements in whole cache lines."""
         return -(-count // self.line) * self.line
@@ -93,8 +97,14 @@ class AttentionForward(Attention):
         self.block_queries = min(self.block_queries, max(share, SHARE_QUERIES))
         panel, values = self.width * VECTORS * self.line, self.block_keys * self.padded(self.value_width)
         states = self.padded(self.block_queries + ROWS)
-        self.parts = (self.block_queries * self.row, panel, values, states, states, self.padded(2 * ROWS))
-        self.scratch = sum(self.parts) * self.bytes
+        self.give_memory(
+            scores=self.block_queries * self.row,
+            k=panel,
+            values=values,
+            maxima=states,
+            sums=states,
+            factors=self.padded(2 * ROWS),
+        )
 
     def emit(self, f: Function) -> None:
         writer = ForwardUnit(self, f)
@@ -109,7 +119,6 @@ class ForwardUnit(Unit):
     def write(self, head: Val, number: Val) -> None:
         f, kernel, cut = self.f, self.kernel, self.query_cut
         self.begin(head)
-        self.scores, self.packed, self.values, self.maxima, self.sums, self.factors = self.scratch()
         self.fetch_next(("k", "v", "q", "o"), number.eq(self.blocks - 1))
         block = in_pairs(f, number, self.blocks) if kernel.causal else number
         self.lo = block * self.block_tiles
@@ -121,35 +130,44 @@ class ForwardUnit(Unit):
             return
         self.clear(self.operand("o"), self.first, last, kernel.value_width)
         with f.loop(0, last - self.first) as loop:
-            f.store(f.const(self.kind, -inf), self.maxima, loop.i)
-            f.store(f.const(self.kind, 0.0), self.sums, loop.i)
+            f.store(f.const(self.kind, -inf), self.memory["maxima"], loop.i)
+            f.store(f.const(self.kind, 0.0), self.memory["sums"], loop.i)
         with f.loop(0, end, self.block, runs=True) as loop:
             self.keys(loop.i, f.intrinsic("smin", loop.i + self.block, end))
 
     def keys(self, start: Val, stop: Val) -> None:
         """Scores of a block of keys, weights, and their products with the values."""
         f, kernel = self.f, self.kernel
-        values = self.dense("v", start, stop, kernel.value_width, self.values)
+        values = self.dense("v", start, stop, kernel.value_width, self.memory["values"])
 
         def panel(key: Val, columns: int, lanes: int) -> None:
-            right = self.turned("k", key, columns, lanes, kernel.width, self.packed)
+            right = self.turned("k", key, columns, lanes, kernel.width, self.memory["k"])
 
             def tile(query: Val, rows: int, vectors: int) -> None:
                 left = self.operand("q", query)
                 found = self.multiply(left, right, kernel.width, rows, vectors, lanes, fetches=True)
-                at = f.offset(self.scores, (query - self.first) * kernel.row + (key - start), self.kind)
+                at = f.offset(self.memory["scores"], (query - self.first) * kernel.row + (key - start), self.kind)
                 for n, x in enumerate(found):
                     f.store(x, at, n // vectors * kernel.row + n % vectors * lanes)
 
             self.tiles_of(key, columns, self.lo, self.hi, tile)
 
         def tile(query: Val, rows: int) -> None:
-            end = self.last_key(query, stop)
-            at = hide(f, f.offset(self.scores, (query - self.first) * kernel.row, self.kind))
+            end = self.end_for(query, stop)
+            at = hide(f, f.offset(self.memory["scores"], (query - self.first) * kernel.row, self.kind))
             self.weigh(at, query, rows, start, end)
             self.add_values(Matrix(at, kernel.row), values, query, rows, end - start)
 
+        def single(key: int) -> None:
+            def tile(query: Val, rows: int) -> None:
+                score = self.dots(self.operand("q", query), self.operand("k", key), kernel.width, rows)
+                at = f.offset(self.memory["scores"], (query - self.first) * kernel.row + (key - start), self.kind)
+                f.store(score, at, 0, self.mask_of(rows, score.lanes), kernel.row)
+
+            self.query_cut.each(f, self.lo, self.hi, tile)
+
         self.panels(start, stop, panel)
+        self.single_keys(stop, single)
         lo = f.intrinsic("smax", self.lo, start // self.most) if kernel.causal else self.lo
         self.query_cut.each(f, lo, self.hi, tile)
 
@@ -159,16 +177,18 @@ class ForwardUnit(Unit):
         most = self.highest(at, query, rows, start, end)
         place, mask = query - self.first, self.mask_of(rows, most.lanes)
         if self.several:
-            before, total = (f.load(x, place, kind, most.lanes, mask) for x in (self.maxima, self.sums))
+            before, total = (
+                f.load(x, place, kind, most.lanes, mask) for x in (self.memory["maxima"], self.memory["sums"])
+            )
             most = f.select(most > before, most, before)
-            f.store(most, self.maxima, place, mask)
+            f.store(most, self.memory["maxima"], place, mask)
         shift = f.select(most.eq(-inf), 0.0, most)
-        f.store(shift, self.factors, 0)
+        f.store(shift, self.memory["factors"], 0)
         with f.loop(0, end - start, lanes, carry=[f.const(kind, 0.0, lanes)] * rows, runs=True) as loop:
             found = []
             for r in range(rows):
                 score = f.load(at, loop.i + r * kernel.row, kind, lanes)
-                weight = f.exp(score - f.splat(f.load(self.factors, r, kind), lanes))
+                weight = f.exp(score - f.splat(f.load(self.memory["factors"], r, kind), lanes))
                 f.store(weight, at, loop.i + r * kernel.row)
                 found.append(loop.carry[r] + weight)
             loop.next(found)
@@ -176,12 +196,12 @@ class ForwardUnit(Unit):
         if self.several:
             total = total * f.exp(before - shift)
             sums = sums + total
-            f.store(sums, self.sums, place, mask)
+            f.store(sums, self.memory["sums"], place, mask)
         empty = sums.eq(0.0)
         factor = f.select(empty, 0.0, 1.0 / sums)
-        f.store(factor, self.factors, 0)
+        f.store(factor, self.memory["factors"], 0)
         if self.several:
-            f.store(total * factor, self.factors, ROWS)
+            f.store(total * factor, self.memory["factors"], ROWS)
         if kernel.operands["lse"] is not None:
             out = self.operand("lse", query)
             f.store(f.select(empty, -inf, most + f.log(sums)), out.pointer, 0, mask, out.row)
@@ -224,9 +244,9 @@ class ForwardUnit(Unit):
             right = Matrix(f.offset(values.pointer, c, kind), values.row)
             for n, x in enumerate(self.multiply(weights, right, count, rows, len(masks))):
                 r, v = divmod(n, len(masks))
-                x = x * f.splat(f.load(self.factors, r, kind), self.lanes)
+                x = x * f.splat(f.load(self.memory["factors"], r, kind), self.lanes)
                 if self.several:
-                    old = f.splat(f.load(self.factors, ROWS + r, kind), self.lanes)
+                    old = f.splat(f.load(self.memory["factors"], ROWS + r, kind), self.lanes)
                     x = old * self.load(out, r, c + v * self.lanes, masks[v]) + x
                 self.store(x, out, r, c + v * self.lanes, masks[v])
 

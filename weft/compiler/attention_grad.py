@@ -53,11 +53,18 @@ class AttentionBackward(Attention):
         super().__init__(batch, sizes, operands, scale, causal, scratch_word)
         self.flops = self.flops * (3 * self.width + 2 * self.value_width) // (self.width + self.value_width)
         scores, states = self.block_queries * self.row, self.padded(self.block_queries + ROWS)
-        wide, value_wide = (self.padded(width) for width in (self.width, self.value_width))
-        panels = (self.width * VECTORS * self.line, self.value_width * VECTORS * self.line)
-        copies = (self.block_keys * wide, self.block_queries * wide, self.block_queries * value_wide)
-        self.parts = (scores, scores, *panels, *copies, states, states)
-        self.scratch = sum(self.parts) * self.bytes
+        wide, value_wide = self.padded(self.width), self.padded(self.value_width)
+        self.give_memory(
+            weights=scores,
+            changes=scores,
+            k=self.width * VECTORS * self.line,
+            v=self.value_width * VECTORS * self.line,
+            copy_k=self.block_keys * wide,
+            copy_q=self.block_queries * wide,
+            copy_g=self.block_queries * value_wide,
+            deltas=states,
+            shifts=states,
+        )
         self.groups = max(1, min(-(-HEADS // max(1, self.heads)), self.keys // GROUP_KEYS))
         self.share = self.heads * self.queries * self.width  # elements of one group's dq
         self.workspace = self.groups * self.share * self.bytes if self.groups > 1 else 0
@@ -127,8 +134,6 @@ class BackwardUnit(Unit):
     def write(self, head: Val, group: Val) -> None:
         f, kernel, self.group = self.f, self.kernel, group
         self.begin(head)
-        parts = self.scratch()
-        self.weights, self.changes, *self.packed, self.copy_k, self.copy_q, self.copy_g, self.dots, self.shifts = parts
         if kernel.groups == 1:
             self.fetch_next(("k", "q", "g", "o", "v", "dv", "dk", "dq"), f.const("i1", True))
         lo, hi = f.index(0), f.index(kernel.keys)
@@ -149,7 +154,7 @@ class BackwardUnit(Unit):
     def keys(self, start: Val, stop: Val) -> None:
         """A block of keys against the blocks of queries that see it."""
         f, cut, tiles = self.f, self.query_cut, self.block_tiles
-        k = self.dense("k", start, stop, self.kernel.width, self.copy_k)
+        k = self.dense("k", start, stop, self.kernel.width, self.memory["copy_k"])
         lo = start // (self.most * tiles) * tiles if self.kernel.causal else 0
         with f.loop(lo, cut.tiles, tiles) as loop:
             hi = f.intrinsic("smin", loop.i + tiles, cut.tiles)
@@ -160,14 +165,14 @@ class BackwardUnit(Unit):
     def pairs(self, block: Block, k: Matrix) -> None:
         """What one block gives to the gradients."""
         f, kernel, cut, kind = self.f, self.kernel, self.query_cut, self.kind
-        q = self.dense("q", block.first, block.last, kernel.width, self.copy_q)
-        g = self.dense("g", block.first, block.last, kernel.value_width, self.copy_g)
+        q = self.dense("q", block.first, block.last, kernel.width, self.memory["copy_q"])
+        g = self.dense("g", block.first, block.last, kernel.value_width, self.memory["copy_g"])
         cut.each(f, block.lo, block.hi, lambda query, rows: self.write_states(block, query, rows))
 
         def panel(key: Val, columns: int, lanes: int) -> None:
             right = [
-                self.turned(name, key, columns, lanes, width, to)
-                for name, width, to in zip("kv", kernel.sizes[2:], self.packed, strict=True)
+                self.turned(name, key, columns, lanes, width, self.memory[name])
+                for name, width in zip("kv", kernel.sizes[2:], strict=True)
             ]
 
             def tile(query: Val, rows: int, vectors: int) -> None:
@@ -177,20 +182,24 @@ class BackwardUnit(Unit):
 
         def of_keys(key: Val, rows: int) -> None:
             seen = f.intrinsic("smax", block.first, key) if kernel.causal else block.first
-            for memory, x, name, width in (
-                (self.weights, g, "dv", kernel.value_width),
-                (self.changes, q, "dk", kernel.width),
+            for part, x, name, width in (
+                ("weights", g, "dv", kernel.value_width),
+                ("changes", q, "dk", kernel.width),
             ):
-                left = Matrix(self.place(memory, block, seen, key), 1, kernel.row)
+                left = Matrix(self.place(part, block, seen, key), 1, kernel.row)
                 right = Matrix(f.offset(x.pointer, (seen - block.first) * x.row, kind), x.row)
                 self.add(left, right, block.last - seen, rows, self.operand(name, key), width, self.blocks > 1)
 
         def of_queries(query: Val, rows: int) -> None:
-            left = Matrix(self.place(self.changes, block, query, block.start), kernel.row)
-            count = self.last_key(query, block.stop) - block.start
+            left = Matrix(self.place("changes", block, query, block.start), kernel.row)
+            count = self.end_for(query, block.stop) - block.start
             self.add(left, k, count, rows, self.operand("dq", query), kernel.width, self.several)
 
+        def single(key: int) -> None:
+            cut.each(f, block.lo, block.hi, lambda query, rows: self.write_column(block, f.index(key), query, rows))
+
         self.panels(block.start, block.stop, panel)
+        self.single_keys(block.stop, single)
         tiles = 0, self.key_cut.tiles
         if not self.key_cut.even:
             tiles = block.start // self.most, (block.stop + (self.most - 1)) // self.most
@@ -198,10 +207,10 @@ class BackwardUnit(Unit):
         lo = f.intrinsic("smax", block.lo, block.start // self.most) if kernel.causal else block.lo
         cut.each(f, lo, block.hi, of_queries)
 
-    def place(self, memory: Val, block: Block, query: Val, key: Val) -> Val:
+    def place(self, part: str, block: Block, query: Val, key: Val) -> Val:
         """Where the pair lies in the weights or changes of a block."""
         row, column = query - block.first, key - block.start
-        return hide(self.f, self.f.offset(memory, row * self.kernel.row + column, self.kind))
+        return hide(self.f, self.f.offset(self.memory[part], row * self.kernel.row + column, self.kind))
 
     def write_states(self, block: Block, query: Val, rows: int) -> None:
         """δ · scale and lse of the queries of a tile; lse is ∞ where no key was seen, so that all weights are 0."""
@@ -212,18 +221,18 @@ class BackwardUnit(Unit):
             for c, mask in self.vectors(kernel.value_width):
                 total = self.load(g, r, c, mask) * self.load(o, r, c, mask) + total
             sums.append(total)
-        dots, lse = across(f, sums, operator.add) * kernel.scale, self.operand("lse", query)
-        mask = self.mask_of(rows, dots.lanes)
-        shift = f.load(lse.pointer, 0, kind, dots.lanes, mask, lse.row)
-        f.store(dots, self.dots, query - block.first, mask)
-        f.store(f.select(shift.eq(-inf), inf, shift), self.shifts, query - block.first, mask)
+        deltas, lse = across(f, sums, operator.add) * kernel.scale, self.operand("lse", query)
+        mask = self.mask_of(rows, deltas.lanes)
+        shift = f.load(lse.pointer, 0, kind, deltas.lanes, mask, lse.row)
+        f.store(deltas, self.memory["deltas"], query - block.first, mask)
+        f.store(f.select(shift.eq(-inf), inf, shift), self.memory["shifts"], query - block.first, mask)
 
     def write_pairs(
         self, block: Block, panel: Panel, q: Matrix, g: Matrix, query: Val, rows: int, vectors: int
     ) -> None:
         """P and dS of a tile."""
         f, kernel, kind, lanes = self.f, self.kernel, self.kind, panel.lanes
-        weights, changes = (self.place(x, block, query, panel.key) for x in (self.weights, self.changes))
+        weights, changes = (self.place(x, block, query, panel.key) for x in ("weights", "changes"))
         number = query - block.first
         places = [(r, v, r * kernel.row + v * lanes) for r in range(rows) for v in range(vectors)]
 
@@ -231,17 +240,28 @@ class BackwardUnit(Unit):
             left = Matrix(f.offset(x.pointer, number * x.row, kind), x.row)
             return self.multiply(left, right, width, rows, vectors, lanes, fetches=True)
 
-        def of_row(states: Val, r: int) -> Val:
-            return f.splat(f.load(states, number + r, kind), lanes)
+        def of_row(part: str, r: int) -> Val:
+            return f.splat(f.load(self.memory[part], number + r, kind), lanes)
 
         for (r, v, place), score in zip(places, product(q, panel.k, kernel.width), strict=True):
             key = panel.key + v * lanes
             score = self.shown(score, query + r, key, self.mask_of(panel.columns - v * lanes, lanes))
             if kernel.causal:
                 score = self.before(score, key, query + (r + 1))
-            f.store(f.exp(score - of_row(self.shifts, r)), weights, place)
+            f.store(f.exp(score - of_row("shifts", r)), weights, place)
         for (r, _, place), slope in zip(places, product(g, panel.v, kernel.value_width), strict=True):
-            f.store((slope - of_row(self.dots, r)) * f.load(weights, place, kind, lanes), changes, place)
+            f.store((slope - of_row("deltas", r)) * f.load(weights, place, kind, lanes), changes, place)
+
+    def write_column(self, block: Block, key: Val, query: Val, rows: int) -> None:
+        """P and dS of a tile with one key."""
+        f, kernel, number = self.f, self.kernel, query - block.first
+        score = self.dots(self.operand("q", query), self.operand("k", key), kernel.width, rows)
+        slope = self.dots(self.operand("g", query), self.operand("v", key), kernel.value_width, rows)
+        mask = self.mask_of(rows, score.lanes)
+        shift, delta = (f.load(self.memory[x], number, self.kind, score.lanes, mask) for x in ("shifts", "deltas"))
+        weight = f.exp(score - shift)
+        for part, x in (("weights", weight), ("changes", (slope - delta) * weight)):
+            f.store(x, self.place(part, block, query, key), 0, mask, kernel.row)
 
     def add(self, left: Matrix, right: Matrix, count: Val, rows: int, out: Matrix, width: int, more: bool) -> None:
         """out = left · right for some rows, added to what is there where there are `more` blocks."""

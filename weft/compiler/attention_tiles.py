@@ -5,6 +5,7 @@ What the next head reads and writes is asked for while one is computed, so that 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, lcm
@@ -92,9 +93,11 @@ class Unit:
         self.blocks = -(-tiles // most)  # of queries
         self.block_tiles = -(-tiles // self.blocks)
         self.fetches = 0
+        plain, rest = not kernel.causal and kernel.operands["mask"] is None, kernel.keys % self.lanes
+        self.single = rest if plain and rest <= self.lanes // 8 else 0  # last keys, which are not worth a panel
 
     def begin(self, head: Val) -> None:
-        self.head, self.indices = head, self.indices_of(head)
+        self.head, self.indices, self.memory = head, self.indices_of(head), self.scratch()
 
     def indices_of(self, head: Val) -> list[Val]:
         found: list[Val] = []
@@ -104,12 +107,12 @@ class Unit:
         return found
 
     # -------------------------------------------------------------------------------------------- memory
-    def scratch(self) -> list[Val]:
+    def scratch(self) -> dict[str, Val]:
         """The parts of this thread's memory."""
-        f, found = self.f, []
+        f, found = self.f, {}
         at = f.offset(f.arg(self.kernel.scratch_word), f.tid * self.kernel.scratch, "i8")
-        for count in self.kernel.parts:
-            found.append(hide(f, at))
+        for name, count in self.kernel.parts.items():
+            found[name] = hide(f, at)
             at = f.offset(at, count, self.kind)
         return found
 
@@ -198,7 +201,7 @@ class Unit:
     # -------------------------------------------------------------------------------------------- blocks
     def panels(self, lo: Any, hi: Any, work: Callable[[Val, int, int], None]) -> None:
         """work(key, columns, lanes) for the panels of keys from lo to hi; only the last ones are narrower."""
-        f, keys, lanes = self.f, self.kernel.keys, self.lanes
+        f, keys, lanes = self.f, self.kernel.keys - self.single, self.lanes
         whole = keys // self.panel * self.panel
         if whole:
             with f.loop(lo, f.intrinsic("smin", f.index(hi), whole), self.panel) as loop:
@@ -224,7 +227,13 @@ class Unit:
             self.query_cut.each(f, lo, end, lambda query, rows, seen=seen: work(query, rows, seen))
             lo = f.intrinsic("smax", lo, end)
 
-    def last_key(self, query: Val, stop: Val) -> Val:
+    def single_keys(self, hi: Val, work: Callable[[int], None]) -> None:
+        """work(key) for the keys before hi that are in no panel."""
+        for key in range(self.kernel.keys - self.single, self.kernel.keys):
+            with self.f.when(hi > key):
+                work(key)
+
+    def end_for(self, query: Val, stop: Val) -> Val:
         """Where the keys end that the queries of a tile see, at most at `stop`."""
         return self.f.intrinsic("smin", stop, query + self.most) if self.kernel.causal else stop
 
@@ -257,6 +266,14 @@ class Unit:
                 found += [x * y + loop.carry[r * vectors + v] for v, y in enumerate(terms)]
             loop.next(found)
         return loop.results
+
+    def dots(self, left: Matrix, right: Matrix, width: int, rows: int) -> Val:
+        """scale · Σₜ left[r, t] · right[0, t] in lane r."""
+        sums = [self.f.const(self.kind, 0.0, self.lanes)] * rows
+        for c, mask in self.vectors(width):
+            y = self.load(right, 0, c, mask)
+            sums = [self.load(left, r, c, mask) * y + x for r, x in enumerate(sums)]
+        return across(self.f, sums, operator.add) * self.kernel.scale
 
     def shown(self, score: Val, query: Any, key: Any, there: Val | None) -> Val:
         """A vector of scores with the mask tensor: -∞ for pairs that do not take part."""

@@ -7,6 +7,7 @@ they mean, and the code generator at level 1 takes half the time of level 3 for 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -191,7 +192,8 @@ class _Helper(threading.Thread):
         self.process.kill()
         self.process.wait()
         self.join()
-        self.process.stdin.close()
+        with contextlib.suppress(OSError):  # it may not have read everything
+            self.process.stdin.close()
         self.process.stdout.close()
 
 

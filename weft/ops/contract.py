@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from ..autograd.modes import mode, switches
 from ..dtype import BOOL, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap, wrap_dim
 from . import base
 from .elementwise import ADD, conj
-from .primitive import F32, F64, NO_PARAMS, Contraction, _raise_rank, mode, operation, summed_to, write_out
+from .primitive import F32, F64, NO_PARAMS, Contraction, _raise_rank, operation, summed_to, write_out
 
 
 class Matmul(Contraction):
@@ -116,7 +117,31 @@ class Linear(Contraction):
         return MATMUL(rows, weight.mT).reshape(*x.shape[:-1], weight.shape[1])
 
 
-LINEAR = Linear()
+class Affine(Contraction):
+    """x Wᵀ + b: (…, in), (out, in), (out,) → (…, out)."""
+
+    def reference(self, x, weight, bias):
+        y = LINEAR.reference(x, weight)
+        y += bias
+        return y
+
+    def shapes(self, x, weight, bias):
+        return LINEAR.shapes(x, weight)
+
+    def vjp(self, g, y, x, weight, bias):
+        return lambda: product(g, conj(weight)), lambda: _weight_slope(g, conj(x)), lambda: _bias_slope(g)
+
+    def parts(self, x, weight, bias):
+        return product(x, weight.mT) + bias
+
+    def batch(self, inputs, batched, size, params):
+        *factors, bias = inputs
+        *which, last = batched
+        y = LINEAR.batch(factors, which, size, params) if any(which) else LINEAR(*factors)
+        return ADD.batch((y, bias), (any(which), last), size, params)
+
+
+LINEAR, AFFINE = Linear(), Affine()
 
 
 def _weight_slope(g: Tensor, x: Tensor) -> Tensor:
@@ -125,6 +150,10 @@ def _weight_slope(g: Tensor, x: Tensor) -> Tensor:
         rows = _count(x.shape[:-1])
         x, g = x.reshape(rows, x.shape[-1]), g.reshape(rows, g.shape[-1])
     return product(g.mT, x)
+
+
+def _bias_slope(g: Tensor) -> Tensor:
+    return g.sum(tuple(range(g.ndim - 1))) if g.ndim > 1 else g
 
 
 def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
@@ -147,7 +176,7 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
     if (x_needs or other_needs) and mode.grad:
         out.node = MATMUL.make_node(out, (input, other), {}, (x_needs, other_needs))
         out._needs_grad = True
-    elif mode.inference:
+    elif switches.inferring and mode.inference:
         out._inference = True
     return out
 

@@ -188,7 +188,7 @@ class Elementwise(Primitive, abstract=True):
             out.array = y if y.__class__ is ndarray else np.asarray(y)
             if x._needs_grad and differentiable and mode.grad:
                 note(out, (x,), ONE_NEEDS)
-            elif mode.inference:
+            elif switches.inferring and mode.inference:
                 out._inference = True
             return out
 
@@ -199,7 +199,7 @@ class Elementwise(Primitive, abstract=True):
         ufunc, slow, note = self.reference, slow or self.__call__, self.note
         if self.result not in ("same", "float", "bool") or not self.has_short_way():
             return slow
-        differentiable = self.differentiable
+        differentiable, known = self.differentiable, _SCALARS.get
 
         def fast(x: Any, y: Any) -> Tensor:
             try:
@@ -215,7 +215,9 @@ class Elementwise(Primitive, abstract=True):
                     if kind is not F32 and kind is not F64:
                         return slow(x, y)
                     if y.__class__ is float or y.__class__ is int:
-                        b, y_needs = scalar_array(y, kind), False
+                        b, y_needs = known((y, kind)), False
+                        if b is None:
+                            b = scalar_array(y, kind)
                     else:
                         b, y_needs = y.array, y._needs_grad
                         if b.dtype is not kind and b.dtype is not BOOLEAN:  # a mask keeps the float type
@@ -230,7 +232,7 @@ class Elementwise(Primitive, abstract=True):
             out.array = r if r.__class__ is ndarray else np.asarray(r)
             if (x_needs or y_needs) and differentiable and mode.grad:
                 note(out, (x, y), NEEDS[x_needs, y_needs])
-            elif mode.inference:
+            elif switches.inferring and mode.inference:
                 out._inference = True
             return out
 

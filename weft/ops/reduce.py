@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.modes import mode
+from ..autograd.modes import mode, switches
 from ..dtype import BOOL, COMPLEX, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, new, wrap_dim, wrap_dims
@@ -229,7 +229,7 @@ def _quick(primitive: Reduction, x: Tensor, dim: tuple[int, ...] | None, keepdim
         params = {"dim": tuple(range(a.ndim)) if dim is None else dim, "keepdim": keepdim}
         out.node = primitive.make_node(out, (x,), params, ONE_NEEDS)
         out._needs_grad = True
-    elif mode.inference:
+    elif switches.inferring and mode.inference:
         out._inference = True
     return out
 

@@ -9,8 +9,8 @@ import weft
 from ...dtype import bool_, dtype, float32
 from ...errors import DtypeError, ShapeError
 from ...ops.attention import ATTENTION, attention_weights
+from ...ops.contract import AFFINE, LINEAR
 from ...ops.shape import broadcast_shapes
-from ...ops.contract import LINEAR
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 from .dropout import dropout
@@ -33,12 +33,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: expected input, weight and bias to have the same dtype, but got {found}; "
             "convert the input, for example with .float(), or the module with .to(dtype)"
         )
-    y = LINEAR(input, weight) if weight.ndim == 2 else input @ weight
-    if bias is None:
-        return y
-    if bias.numel() != 1 and tuple(bias.shape) != tuple(weight.shape[:-1]):
+    if bias is not None and bias.numel() != 1 and tuple(bias.shape) != tuple(weight.shape[:-1]):
         raise ShapeError(f"linear: bias of shape {tuple(bias.shape)} does not fit weight {tuple(weight.shape)}")
-    return y + bias
+    if bias is not None and weight.ndim == 2 and bias.ndim == 1 and bias.shape[0] == weight.shape[0]:
+        return AFFINE(input, weight, bias)
+    y = LINEAR(input, weight) if weight.ndim == 2 else input @ weight
+    return y if bias is None else y + bias
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
