@@ -247,7 +247,7 @@ def copied_cache(folder):
 
 @pytest.fixture
 def copied(tmp_path):
-    shutil.copytree(ROOT / "weft", tmp_path / "copy" / "weft", ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
+    shutil.copytree(ROOT / "weft", tmp_path / "copy" / "weft", ignore=shutil.ignore_patterns("*.npz"))
     return tmp_path / "copy"
 
 

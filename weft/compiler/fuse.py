@@ -244,9 +244,10 @@ class Fuser:
             group.masks[node.output] = (True,) * len(group.space)
         group.inputs = {v for v in group.inputs | other.inputs if self.owner(v) is not group}
         group.before = (group.before | other.before) & ~(1 << other.number)
+        both = 1 << other.number | 1 << group.number
         for g in self.groups:
-            if g.before >> other.number & 1:
-                g.before = (g.before & ~(1 << other.number)) | group.before | 1 << group.number
+            if g.before & both:
+                g.before = (g.before & ~both) | group.before | 1 << group.number
         other.nodes, other.masks = [], {}
 
     def place(self, node: Node) -> int:

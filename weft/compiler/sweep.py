@@ -212,7 +212,7 @@ class LoopOrder:
                 count *= space[d]
             wide = 1 if self.axis in dims else 64
             self.sums[n] = (at, dims, count)
-            at += -(-(count * wide * BITS[item.kind] // 8 + 64) // 64) * 64
+            at += -(-(count * wide * (BITS[item.kind] // 8 or 1) + 64) // 64) * 64
         self.piece, at = at, 0  # bytes of the partial sums of one piece
         self.rows_at: dict[int, int] = {}
         length = 1

@@ -15,6 +15,7 @@ import numpy as np
 from ...autograd.modes import mode
 from ...dtype import FLOAT, bool_
 from ...errors import DtypeError, ShapeError
+from ...ops import base
 from ...ops.join import pad
 from ...ops.pooling import LARGEST_WINDOW, MAX_POOL
 from ...ops.window import CONVOLVE, LARGEST_IN_RANGE, LARGEST_IN_WINDOW, RESAMPLE, Taps
@@ -105,8 +106,9 @@ def _max_pool(
 
 
 def _largest(name: str, n: int, input: Tensor, *options: Any) -> Tensor:
-    """The values of `_max_pool`; while a compiler traces, from the primitive that it has a kernel for."""
-    if mode.tracer is not None and n < 3 and input.ndim == n + 2 and input.dtype.is_floating_point and input.numel():
+    """The values of `_max_pool`; from the primitive that has a kernel where this is compiled or large."""
+    native = mode.tracer is not None or (input._interpreter is None and input.array.size >= 4 * base.LARGE)
+    if native and n < 3 and input.ndim == n + 2 and input.dtype.is_floating_point and input.numel():
         geometry = _pooled(name, n, input, *options)
         if total(geometry["size"]) <= LARGEST_WINDOW:
             return MAX_POOL(input, **geometry)[0]
