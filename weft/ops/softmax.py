@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from ..autograd.modes import mode
 from ..dtype import FLOAT
 from ..errors import ShapeError
 from ..tensor import Tensor, wrap_dim, wrap_dims
@@ -39,8 +40,36 @@ class Logsumexp(Reduction):
 class Normalized(Along, abstract=True):
     """The result has the sizes and the type of x."""
 
-    def shapes(self, x, *, dim):
+    def shapes(self, x, *rest, dim):
         return x.shape, x.dtype
+
+
+class SoftmaxSlope(Normalized):
+    """Gradient of `Softmax` from its result: y (g − Σ g y) along `dim`."""
+
+    differentiable = False
+
+    def reference(self, g, y, *, dim):
+        weighted = g * y
+        weighted -= y * np.add.reduce(weighted, axis=dim, keepdims=True)
+        return weighted
+
+    def parts(self, g, y, *, dim):
+        return y * (g - (g * y).sum(dim, keepdim=True))
+
+
+class LogSoftmaxSlope(Normalized):
+    """Gradient of `LogSoftmax` from its result: g − exp(y) Σ g along `dim`."""
+
+    differentiable = False
+
+    def reference(self, g, y, *, dim):
+        slope = np.exp(y)
+        slope *= np.add.reduce(g, axis=dim, keepdims=True)
+        return np.subtract(g, slope, out=slope)
+
+    def parts(self, g, y, *, dim):
+        return g - y.exp() * g.sum(dim, keepdim=True)
 
 
 class Softmax(Normalized):
@@ -52,6 +81,8 @@ class Softmax(Normalized):
         return np.divide(y, np.add.reduce(y, axis=dim, keepdims=True), out=y)
 
     def vjp(self, g, y, x, *, dim):
+        if not mode.grad:
+            return (SOFTMAX_SLOPE(g, y, dim=dim),)
         weighted = g * y
         return (weighted - y * SUM(weighted, dim=(dim,), keepdim=True),)
 
@@ -68,6 +99,8 @@ class LogSoftmax(Normalized):
         return np.subtract(y, np.log(np.add.reduce(np.exp(y), axis=dim, keepdims=True)), out=y)
 
     def vjp(self, g, y, x, *, dim):
+        if not mode.grad:
+            return (LOG_SOFTMAX_SLOPE(g, y, dim=dim),)
         return (g - y.exp() * SUM(g, dim=(dim,), keepdim=True),)
 
     def parts(self, x, *, dim):
@@ -76,6 +109,7 @@ class LogSoftmax(Normalized):
 
 
 LOGSUMEXP, SOFTMAX, LOG_SOFTMAX = Logsumexp(), Softmax(), LogSoftmax()
+SOFTMAX_SLOPE, LOG_SOFTMAX_SLOPE = SoftmaxSlope(), LogSoftmaxSlope()
 register_module(__name__)
 
 

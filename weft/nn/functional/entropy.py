@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft
@@ -272,10 +273,11 @@ def _row_loss(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, 
 
 
 def _picked(name: str, scores: Tensor, index: Tensor, dim: int) -> Tensor:
-    if mode.tracer is not None:  # compared class by class, which fuses with what stands around it
+    if mode.tracer is not None:  # compared class by class, which fuses with what stands around it; NaN for no class
         numbers = weft.arange(scores.shape[dim], dtype=weft.int32)
         numbers = numbers.reshape(-1, *(1,) * (scores.ndim - 1 - dim % scores.ndim))
-        return weft.where(numbers == index.to(weft.int32), scores, 0).sum(dim, keepdim=True)
+        found = weft.where(numbers == index.to(weft.int32), scores, 0).sum(dim, keepdim=True)
+        return weft.where((index >= 0) & (index < scores.shape[dim]), found, math.nan)
     try:
         return scores.gather(dim, index)
     except IndexRangeError as error:
