@@ -51,18 +51,9 @@ _plans, _begin = 0, time.monotonic()
 
 def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     """What `compute(*arrays, **params)` gives, by a plan where there is one."""
-    if len(arrays) > MOST_ARRAYS:
+    key = _key(primitive, arrays, params)
+    if key is None:
         return mode.run(compute, *arrays, **params)
-    key = [primitive, get_num_threads()]
-    for a in arrays:
-        if a.__class__ is not ndarray:
-            return mode.run(compute, *arrays, **params)
-        key += a.shape, a.strides, a.dtype
-    for name, value in params.items():
-        key += name, value
-        if value.__class__ is float and value == 0:  # 0.0 and -0.0 are equal keys
-            key.append(str(value))
-    key = tuple(key)
     try:
         found = _known[key]
     except KeyError:
@@ -77,6 +68,29 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
         if result is not None:
             return result
     return mode.run(compute, *arrays, **params)
+
+
+def compute(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> Any:
+    """What a plan of a primitive with `parts` gives; None where there is none."""
+    key = _key(primitive, arrays, params)
+    found = _known[key] if key in _known else _decided(key, primitive, arrays, params, None)
+    return None if found is None else found(arrays)
+
+
+def _key(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What a plan depends on; None: there is no plan for such arguments."""
+    if len(arrays) > MOST_ARRAYS:
+        return None
+    key = [primitive, get_num_threads()]
+    for a in arrays:
+        if a.__class__ is not ndarray:
+            return None
+        key += a.shape, a.strides, a.dtype
+    for name, value in params.items():
+        key += name, value
+        if value.__class__ is float and value == 0:  # 0.0 and -0.0 are equal keys
+            key.append(str(value))
+    return tuple(key)
 
 
 def _decided(
@@ -138,19 +152,21 @@ def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
     """A plan of the one operation with results like this one; None where a part of it would be computed by NumPy."""
     from ..autograd.batched import entered
     from . import build_plan
+    from .expand import results_of
     from .graph import Argument, Graph
 
-    many, order = result.__class__ is tuple, None
-    results = [np.asarray(r) for r in (result if many else (result,))]
-    if isinstance(primitive, Elementwise) and not results[0].flags.c_contiguous:
-        strides = results[0].strides  # as NumPy chose them: the dimensions are put in this order
-        order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
-        arrays, results = [_turned(a, order) for a in arrays], [_turned(results[0], order)]
+    order = None
+    if isinstance(primitive, Elementwise) and not np.asarray(result).flags.c_contiguous:
+        strides = result.strides  # as NumPy chose them: the dimensions are put in this order
+        order = sorted(range(result.ndim), key=lambda d: (-strides[d], d))
+        arrays, result = [_turned(a, order) for a in arrays], _turned(result, order)
     graph = Graph()
     places = [None if a.flags.c_contiguous else a.strides for a in arrays]
     values = [graph.source(Argument(n, places[n]), a.shape, a.dtype) for n, a in enumerate(arrays)]
-    graph.outputs = list(graph.add(primitive, values, params).make(*((r.shape, r.dtype) for r in results)))
+    many = result is None or result.__class__ is tuple
     with entered(()):  # a vmap that is going on has no part in this
+        kinds = results_of(primitive, values, params) if result is None else result if many else (result,)
+        graph.outputs = list(graph.add(primitive, values, params).make(*((np.shape(r), r.dtype) for r in kinds)))
         plan = build_plan(graph)
     return EagerPlan(plan, len(arrays), many, order) if plan.is_native and not plan.spans else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ def _parts_of(node: Node) -> tuple[Graph, list[Any]] | None:
             _KNOWN.clear()
         _KNOWN[key] = traced(node)
     return _KNOWN[key]
+
+
+def results_of(op: Any, inputs: Sequence[Value], params: dict[str, Any]) -> list[Value]:
+    """What the parts of an operation give for such inputs: values of the right sizes and types."""
+    _, results = _parts_of(Node(op, inputs, params))
+    return [inputs[r] if isinstance(r, int) else r for r in results]
 
 
 def traced(node: Node) -> tuple[Graph, list[Any]] | None:

@@ -29,15 +29,20 @@ LARGE = {"0": sys.maxsize, "always": 0}.get(os.environ.get("WEFT_EAGER_NATIVE", 
 
 
 @functools.cache
-def _run_natively() -> Callable:
-    from ..compiler.eager import run
+def _native() -> Any:
+    from ..compiler import eager
 
-    return run
+    return eager
 
 
 def run_large(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     """What `compute` gives, by a native plan where that is faster."""
-    return _run_natively()(primitive, compute, arrays, params)
+    return _native().run(primitive, compute, arrays, params)
+
+
+def compute_large(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The arrays that a native plan of a primitive with `parts` gives; None where there is no such plan."""
+    return _native().compute(primitive, arrays, params)
 
 
 class Primitive:

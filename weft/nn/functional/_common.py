@@ -12,6 +12,7 @@ from typing import Any
 from ...dtype import LOW_PRECISION, dtype, result_dtype
 from ...errors import DtypeError
 from ...ops.primitive import PRIMITIVES, update
+from ...ops.together import together
 from ...tensor import Tensor
 
 
@@ -41,7 +42,7 @@ def pointwise(
     if inplace:
         return update(input, lambda x: pointwise(name, x, False, body, complex_too), (), {}, name + "_")
     kind = input.dtype
-    return body(input.float()).to(kind) if kind in LOW_PRECISION else body(input)
+    return body(input.float()).to(kind) if kind in LOW_PRECISION else together(body, input)
 
 
 def widened(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:

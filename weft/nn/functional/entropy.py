@@ -11,6 +11,7 @@ from ...autograd.modes import mode
 from ...dtype import int64, uint8
 from ...errors import DtypeError, IndexRangeError, OptionError, ShapeError
 from ...ops.fused import CLASS_ENTROPY
+from ...ops.together import together
 from ...tensor import Tensor
 from ._common import (
     any_true,
@@ -103,6 +104,9 @@ def binary_cross_entropy_with_logits(
             f"{name}: expected a floating-point target, got {target.dtype}; convert it with .to(input.dtype)"
         )
     x, t = widened(input, target)
+    if pos_weight is None and weight is None:
+        loss = together(lambda x, t: reduced((1 - t) * x + log1pexp(-x), reduction), x, t)
+        return loss.to(common_type(input, target))
     soft = log1pexp(-x)
     if pos_weight is not None:
         soft = soft * ((pos_weight - 1) * t + 1)

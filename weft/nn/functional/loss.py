@@ -13,6 +13,7 @@ import weft
 
 from ...dtype import FLOAT
 from ...errors import DtypeError, ShapeError
+from ...ops.together import together
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, common_type, reduced, require_tensor, widened
 
@@ -40,7 +41,7 @@ def mse_loss(
     """(x − t)²; with weights w the mean is Σ w (x − t)² / Σ w. Shape: (*), (*) → () or (*)."""
     reduction = chosen_reduction("mse_loss", reduction, size_average, reduce)
     x, t = _pair("mse_loss", input, target, floating=True)
-    return _weighted("mse_loss", (x - t).square(), weight, reduction, input, target)
+    return _weighted("mse_loss", lambda x, t: (x - t).square(), x, t, weight, reduction, input, target)
 
 
 def l1_loss(
@@ -54,7 +55,7 @@ def l1_loss(
     """|x − t|; with weights w the mean is Σ w |x − t| / Σ w. Shape: (*), (*) → () or (*)."""
     reduction = chosen_reduction("l1_loss", reduction, size_average, reduce)
     x, t = _pair("l1_loss", input, target)
-    return _weighted("l1_loss", (x - t).abs(), weight, reduction, input, target)
+    return _weighted("l1_loss", lambda x, t: (x - t).abs(), x, t, weight, reduction, input, target)
 
 
 def smooth_l1_loss(
@@ -72,9 +73,12 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     x, t = _pair("smooth_l1_loss", input, target, floating=True)
-    size = (x - t).abs()
-    loss = weft.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
-    return reduced(loss, reduction).to(common_type(input, target))
+
+    def distance(x: Tensor, t: Tensor) -> Tensor:
+        size = (x - t).abs()
+        return weft.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
+
+    return _reduced_distance(distance, x, t, reduction).to(common_type(input, target))
 
 
 def huber_loss(
@@ -88,11 +92,16 @@ def huber_loss(
     if delta <= 0:
         raise ValueError(f"huber_loss: does not support non-positive values for delta, got {delta}")
     x, t = _pair("huber_loss", input, target, floating=True)
-    size = (x - t).abs()
-    loss = weft.where(size <= delta, size * size * 0.5, (size - 0.5 * delta) * delta)
-    if weight is not None:
-        loss = loss * _fitting_weight("huber_loss", weight, input)
-    return reduced(loss, reduction).to(common_type(input, target))
+
+    def distance(x: Tensor, t: Tensor) -> Tensor:
+        size = (x - t).abs()
+        return weft.where(size <= delta, size * size * 0.5, (size - 0.5 * delta) * delta)
+
+    if weight is None:
+        loss = _reduced_distance(distance, x, t, reduction)
+    else:
+        loss = reduced(distance(x, t) * _fitting_weight("huber_loss", weight, input), reduction)
+    return loss.to(common_type(input, target))
 
 
 def gaussian_nll_loss(
@@ -224,13 +233,28 @@ def _fitting_weight(name: str, weight: Tensor, input: Tensor) -> Tensor:
     return weight
 
 
-def _weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str, input: Tensor, target: Tensor) -> Tensor:
-    """The loss reduced; a mean with weights is divided by their sum."""
+def _reduced_distance(
+    distance: Callable[[Tensor, Tensor], Tensor], x: Tensor, t: Tensor, reduction: str
+) -> Tensor:
+    return together(lambda x, t: reduced(distance(x, t), reduction), x, t)
+
+
+def _weighted(
+    name: str,
+    distance: Callable[[Tensor, Tensor], Tensor],
+    x: Tensor,
+    t: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    input: Tensor,
+    target: Tensor,
+) -> Tensor:
+    """The distance of x from t reduced; a mean with weights is divided by their sum."""
     kind = common_type(input, target).to_real()
     if weight is None:
-        result = reduced(loss, reduction)
+        result = _reduced_distance(distance, x, t, reduction)
     else:
         weight = _fitting_weight(name, weight, input)
-        loss = loss * weight
+        loss = distance(x, t) * weight
         result = loss.sum() / weight.sum() if reduction == "mean" else reduced(loss, reduction)
     return result if result.dtype is kind else result.to(kind)
