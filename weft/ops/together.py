@@ -94,7 +94,9 @@ class Together(Opaque):
         return tuple(next(found) if want else None for want in wanted)
 
 
-def _planned_gradients(g: Tensor, inputs: Sequence[Tensor], formula: Formula, wanted: tuple[bool, ...]) -> Sequence[Any]:
+def _planned_gradients(
+    g: Tensor, inputs: Sequence[Tensor], formula: Formula, wanted: tuple[bool, ...]
+) -> Sequence[Any]:
     if g._interpreter is None:
         arrays = [g.array, *(x.array for x in inputs)]
         found = base.compute_large(SLOPE, arrays, {"formula": formula, "wanted": wanted})

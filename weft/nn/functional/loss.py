@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 
 import weft
 
@@ -233,9 +234,7 @@ def _fitting_weight(name: str, weight: Tensor, input: Tensor) -> Tensor:
     return weight
 
 
-def _reduced_distance(
-    distance: Callable[[Tensor, Tensor], Tensor], x: Tensor, t: Tensor, reduction: str
-) -> Tensor:
+def _reduced_distance(distance: Callable[[Tensor, Tensor], Tensor], x: Tensor, t: Tensor, reduction: str) -> Tensor:
     return together(lambda x, t: reduced(distance(x, t), reduction), x, t)
 
 
