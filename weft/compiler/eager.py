@@ -10,9 +10,7 @@ gives the same bits all the time. What has no native form, and what would gain t
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +21,7 @@ from ..autograd.modes import mode
 from ..ops import base
 from ..ops.primitive import Contraction, Elementwise, Primitive, Reduction
 from ..runtime.pool import get_pool
-from ..runtime.threads import get_num_threads
+from ..runtime.threads import fork_safe_lock, get_num_threads
 from .buffers import address, aligned
 
 if TYPE_CHECKING:
@@ -31,12 +29,16 @@ if TYPE_CHECKING:
 
 ndarray, empty = np.ndarray, np.empty
 
-# From where on a plan is worth building. A call of a plan costs about 4 µs, meeting the workers 1 µs more, building it
-# 10 to 50 ms, from the cache on disk 2 to 5 ms.
-ELEMENTS = 1 << 18  # of a cheap elementwise operation
+# From where on a plan is worth building: that takes 10 to 50 ms, or 2 to 5 ms from the cache on disk. Microseconds of
+# NumPy / of a plan on one thread (Zen 4), float32; a second thread costs 1 µs and halves the rest but the first 4 µs:
+#   elements     x + y    exp x    tanh x    Σ x    softmax    normalisation of rows
+#   2¹⁴           2/6      8/6      7/9      4/4     41/11      33/9
+#   2¹⁶           9/12    29/16    23/28    11/6    149/36      86/20
+#   2¹⁸          33/39   119/55    95/104   42/16   595/135    307/66
+ELEMENTS = 1 << 18  # of a cheap elementwise operation, or a copy: on several threads only
 COSTLY_ELEMENTS = 1 << 16  # of one that costs more than COSTLY, and of a reduction
 COSTLY = 4
-PRODUCTS = 1 << 21  # multiplications of a matrix product
+PRODUCTS = 1 << 21  # multiplications of a matrix product: 44/40 for two matrices of 128 × 128
 PARTS = 1 << 14  # elements of what takes several passes
 
 FREE_PLANS, PLANS_PER_SECOND = 512, 1  # of a process; more come from sizes that always change, and do not pay
@@ -45,7 +47,7 @@ MOST_ARRAYS = 32  # of one operation
 
 failures: list[tuple[str, Exception]] = []  # why plans could not be built, the last ones
 _known: dict[Any, EagerPlan | None] = {}  # None where NumPy is to be used
-_lock, _building = threading.Lock(), threading.RLock()
+_running, _building = fork_safe_lock(), fork_safe_lock()
 _plans, _begin = 0, time.monotonic()
 
 
@@ -122,6 +124,8 @@ def is_native(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
         return False
     if not all(a.dtype in _TYPES for a in arrays) or arrays[0].dtype not in _FLOATS:
         return False
+    if any(min(a.strides, default=0) < 0 for a in arrays):
+        return False
     if isinstance(primitive, Elementwise):
         return primitive.lower is not None
     if isinstance(primitive, Reduction) and primitive.combine is not None:
@@ -136,13 +140,14 @@ _TYPES = _FLOATS | {np.dtype(np.bool_), np.dtype(np.uint8), np.dtype(np.int64)}
 def is_worth_it(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
     """Whether a plan is faster than NumPy on arrays of these sizes."""
     largest = max(a.size for a in arrays)
-    if isinstance(primitive, Elementwise):
-        return largest >= (ELEMENTS if primitive.cost <= COSTLY else COSTLY_ELEMENTS)
+    cheap = isinstance(primitive, Elementwise) and primitive.cost <= COSTLY
+    if cheap or primitive.pieces is not None:
+        return largest >= ELEMENTS and get_num_threads() > 1
+    if isinstance(primitive, (Elementwise, Reduction)):
+        return largest >= COSTLY_ELEMENTS
     if isinstance(primitive, Contraction):
         return largest * min(s for a in arrays for s in a.shape[-2:]) >= PRODUCTS
-    if isinstance(primitive, Reduction):
-        return largest >= COSTLY_ELEMENTS
-    return largest >= (PARTS if primitive.pieces is None else ELEMENTS)
+    return largest >= PARTS
 
 
 # ------------------------------------------------------------------------------------------ plans
@@ -206,13 +211,14 @@ class EagerPlan:
         self.base, size = address(plan.memory), plan.memory.size
         inside = (plan.words >= self.base) & (plan.words < self.base + size)
         self.inner = [int(word) for word in np.flatnonzero(inside)] if size else []
-        _arena.reserve(size)
+        with _running:
+            _arena.reserve(size)
 
     def __call__(self, arrays: Sequence[ndarray]) -> Any:
         made = [empty(*form) if len(form) == 2 else ndarray(*form) for form in self.results]
         starts = [pointer(a) for a in (*arrays, *made)]
         cells = self.cells
-        with _lock:
+        with _running:
             if self.base != _arena.address:
                 self._move(_arena.address)
             for number, word, offset in self.places:
@@ -253,12 +259,3 @@ _probe = np.zeros(3)
 pointer = address
 if sys.implementation.name == "cpython" and _quick_pointer(_probe) == address(_probe):
     pointer = _quick_pointer  # ten times faster
-
-
-def _after_fork() -> None:
-    global _lock, _building
-    _lock, _building = threading.Lock(), threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
