@@ -86,7 +86,9 @@ def product(node: Node, x: Value, y: Value) -> Anchor | None:
         return (*lead, *strides[-2:])
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
-        return getattr(Product, "planned", Product)(kind, batch, m, n, k, spread(x, strides[0]), spread(y, strides[1]), body)
+        return getattr(Product, "planned", Product)(
+            kind, batch, m, n, k, spread(x, strides[0]), spread(y, strides[1]), body
+        )
 
     return Anchor(node, (x, y), (*batch, m, n), make)
 
@@ -134,7 +136,13 @@ def _filter(arg: int, kind: str, strides: Strides) -> Access:
 def _images_body(body: Body) -> Body:
     """A body over (n, c, *positions) as one over (n, h, w, c)."""
     turn = lambda a: _image(a.arg, a.kind, a.strides)
-    return Body(body.given, body.constants, tuple(map(turn, body.loads)), body.steps, tuple((turn(a), n) for a, n in body.stores))
+    return Body(
+        body.given,
+        body.constants,
+        tuple(map(turn, body.loads)),
+        body.steps,
+        tuple((turn(a), n) for a, n in body.stores),
+    )
 
 
 def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | None:

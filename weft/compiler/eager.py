@@ -101,7 +101,7 @@ def _decided(
     """A plan, where it can be built and is worth it; remembered."""
     global _plans
     always, found = base.LARGE == 0, None
-    if is_native(primitive, arrays) and (always or is_worth_it(primitive, arrays)):
+    if is_native(primitive, arrays) and (always or is_worth_it(primitive, arrays, result)):
         with _building:
             if key in _known:
                 return _known[key]
@@ -137,16 +137,17 @@ _FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 _TYPES = _FLOATS | {np.dtype(np.bool_), np.dtype(np.uint8), np.dtype(np.int64)}
 
 
-def is_worth_it(primitive: Primitive, arrays: Sequence[ndarray]) -> bool:
+def is_worth_it(primitive: Primitive, arrays: Sequence[ndarray], result: Any) -> bool:
     """Whether a plan is faster than NumPy on arrays of these sizes."""
-    largest = max(a.size for a in arrays)
+    results = result if result.__class__ is tuple else () if result is None else (result,)
+    largest = max(a.size for a in (*arrays, *results))
     cheap = isinstance(primitive, Elementwise) and primitive.cost <= COSTLY
     if cheap or primitive.pieces is not None:
         return largest >= ELEMENTS and get_num_threads() > 1
     if isinstance(primitive, (Elementwise, Reduction)):
         return largest >= COSTLY_ELEMENTS
     if isinstance(primitive, Contraction):
-        return largest * min(s for a in arrays for s in a.shape[-2:]) >= PRODUCTS
+        return result.size * arrays[0].shape[-1] >= PRODUCTS
     return largest >= PARTS
 
 
@@ -224,9 +225,9 @@ class EagerPlan:
             for number, word, offset in self.places:
                 cells[word] = starts[number] + offset
             get_pool(self.threads).run(self.segment)
-        if self.flag is not None and self.flag[0]:
-            self.flag[0] = 0
-            return None
+            if self.flag is not None and self.flag[0]:
+                self.flag[0] = 0
+                return None
         return tuple(made) if self.many else made[0]
 
     def _move(self, base: int) -> None:

@@ -73,9 +73,7 @@ class Geometry:
         if is_view(value):
             source = self(value.node.inputs[0])
             before = value.node.inputs[0]
-            seen = value.node.op.reference(
-                stand_in(before.shape, before.dtype, source.strides), **value.node.params
-            )
+            seen = value.node.op.reference(stand_in(before.shape, before.dtype, source.strides), **value.node.params)
             seen = seen[value.index] if isinstance(seen, tuple) else seen
             return View(source.root, source.offset + offset_of(seen), seen.strides)
         if isinstance(value.node.op, Captured):

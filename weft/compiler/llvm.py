@@ -303,9 +303,7 @@ class Function(Math):
         """An LLVM intrinsic whose operands and result have one type, such as 'fma', 'sqrt', 'smax'."""
         first = next(x for x in operands if isinstance(x, Val))
         lanes = max(x.lanes for x in operands if isinstance(x, Val))
-        values = [
-            self.splat(x, lanes) if isinstance(x, Val) else self.const(first.kind, x, lanes) for x in operands
-        ]
+        values = [self.splat(x, lanes) if isinstance(x, Val) else self.const(first.kind, x, lanes) for x in operands]
         return self.call(f"llvm.{name}.{self.suffix(first.kind, lanes)}", first.kind, lanes, *values, flags=flags)
 
     def call(self, name: str, kind: str, lanes: int, *values: Val, flags: str = "") -> Val:
@@ -363,9 +361,7 @@ class Function(Math):
     def shuffle(self, a: Val, b: Val, order: Sequence[int]) -> Val:
         """Lanes of a and b (numbered on) in a new order."""
         items = ", ".join(f"i32 {i}" for i in order)
-        return self.emit(
-            f"shufflevector {a.typed}, {b.typed}, <{len(order)} x i32> <{items}>", a.kind, len(order)
-        )
+        return self.emit(f"shufflevector {a.typed}, {b.typed}, <{len(order)} x i32> <{items}>", a.kind, len(order))
 
     def extract(self, x: Val, lane: Any) -> Val:
         return self.emit(f"extractelement {x.typed}, {self.index(lane).typed}", x.kind)

@@ -199,5 +199,3 @@ def separate_results(graph: Graph, geometry: Geometry) -> None:
         if state.final is not None:
             state.final = own(state.final)
     graph.outputs = [own(v) for v in graph.outputs]
-
-

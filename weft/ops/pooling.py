@@ -18,9 +18,7 @@ from .window import LARGEST_IN_WINDOW
 
 def _corners(counts: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> list[np.ndarray]:
     """The coordinates of the first element of each window, one array for each dimension."""
-    grids = np.meshgrid(
-        *(np.arange(o) * s - p for o, s, p in zip(counts, stride, padding, strict=True)), indexing="ij"
-    )
+    grids = np.meshgrid(*(np.arange(o) * s - p for o, s, p in zip(counts, stride, padding, strict=True)), indexing="ij")
     return [g.astype(np.int64) for g in grids]
 
 
@@ -95,7 +93,9 @@ def _flat_places(winner: Any, lengths: Any, size: Any, stride: Any, padding: Any
     for k in reversed(size):
         taps.append(number % k)
         number = number // k
-    for tap, corner, d, length in zip(reversed(taps), _corners(counts, stride, padding), dilation, lengths, strict=True):
+    for tap, corner, d, length in zip(
+        reversed(taps), _corners(counts, stride, padding), dilation, lengths, strict=True
+    ):
         corner = wrap(corner) if isinstance(winner, Tensor) else corner
         place = corner + tap * d
         found = place if found is None else found * length + place
