@@ -35,10 +35,11 @@ NEEDS_VALUES = frozenset(
     """.split()
 )
 
-# Results that rounding alone decides: (operation, layout).
+# (operation, layout) that are left out: most are results that rounding alone decides.
 DEPARTURES: dict[tuple[str, str], str] = {
     **{(name, "expanded"): "the slope of a standard deviation that is 0" for name in ("std", "std_mean", "corrcoef")},
     **{(name, "large"): "the difference of two large terms near 0" for name in ("sinc", "special.sinc")},
+    ("kron", "large"): "takes seconds in NumPy",
 }
 
 # Operations without samples in tests/ops: calls for them, or why there are none.
@@ -165,7 +166,7 @@ NAMES = sorted({*ROWS, *MORE})
 PARTS = 6
 FORMS = [
     *itertools.product(("float32",), ("contiguous", "transposed", "expanded", "empty", "0-d", "large")),
-    *itertools.product(("float64",), ("contiguous", "stepped", "large")),
+    *itertools.product(("float64",), ("contiguous", "stepped")),
     *itertools.product(("int64", "int32", "uint8", "bool", "complex64", "float16", "bfloat16"), ("contiguous",)),
     ("int64", "large"),
 ]
@@ -184,6 +185,7 @@ def test_operations_compiled_are_eager(part: int, dtype: str, layout: str, recor
     found = list(calls(NAMES[part::PARTS], dtype, layout))
     for n, start in enumerate(range(0, len(found), TOGETHER)):
         compare(found[start : start + TOGETHER], captured=n % 2 == 1)
+    record_property("operations", sorted({call.name for call in found}))
     record_property("cases", len(found))
 
 

@@ -1,6 +1,6 @@
-"""Every module of the tables in `tests/nn`, compiled: outputs, gradients and state equal those of eager code.
+"""Every module and function of the tables in `tests/nn`, compiled: outputs, gradients and state equal eager code's.
 
-All cases of one module run in one compiled function, forward and backward, twice.
+All cases of one module, or many calls of functions, run in one compiled function, forward and backward.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ import tests.nn.test_layers_norm as norm
 import tests.nn.test_layers_recurrent as recurrent
 import tests.nn.test_layers_transformer as transformer
 import weft
+from tests.nn.functional_samples import SAMPLES
 from tests.nn.modules_harness import Case, case, leaves, map_tree, sample, to_weft
+from tests.nn.test_functional_spatial import CALLS as SPATIAL
+from tests.ops.harness import draw
+from tests.ops.harness import to_weft as array_to_weft
 
 from .comparing import difference
+from .graphs import weighting
 
 
 def recurrent_cases() -> Iterator[tuple[str, Case]]:
@@ -102,8 +107,7 @@ def run_all(modules: list[Any]) -> Callable[[list[Any]], list[Any]]:
             made = [y for y in outputs if y.requires_grad]
             slopes: Any = ()
             if made and wanted:
-                weights = [weft.linspace(0.5, 1.5, y.numel(), dtype=y.dtype).reshape(y.shape) for y in made]
-                slopes = weft.autograd.grad(made, wanted, weights, allow_unused=True)
+                slopes = weft.autograd.grad(made, wanted, list(map(weighting, made)), allow_unused=True)
             results.append((outputs, slopes))
         return results
 
@@ -134,3 +138,46 @@ def test_modules_compiled_are_eager(name: str, dtype: torch.dtype, record_proper
         assert expected[1] == found[1], "the random stream is at another place"
         cases += len(CASES[name])
     record_property("cases", cases)
+
+
+# ---------------------------------------------------------------------------------------------- functions
+
+FUNCTIONS = [*((name, call) for name, samples in SAMPLES.items() for call in samples), *SPATIAL]
+PARTS = 10
+
+
+def called(some: list[Any]) -> Callable[[list[Any]], list[Any]]:
+    """Results and gradients of several functions."""
+
+    def run(packs: list[Any]) -> list[Any]:
+        found = []
+        for (name, _), (args, kwargs) in zip(some, packs, strict=True):
+            results = leaves([getattr(weft.nn.functional, name)(*args, **kwargs)])
+            wanted = [x for x in leaves([args, kwargs]) if x.requires_grad]
+            made = [y for y in results if y.requires_grad]
+            if made and wanted:
+                slopes = weft.autograd.grad(made, wanted, list(map(weighting, made)), allow_unused=True)
+                results = [*results, *(g for g in slopes if g is not None)]
+            found.append(results)
+        return found
+
+    return run
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_functions_compiled_are_eager(part: int, dtype: str, record_property: Any) -> None:
+    some, packs = FUNCTIONS[part::PARTS], []
+    some = [(name, call) for name, call in some if not (name == "one_hot" and len(call.args) == 1)]  # size by value
+    for _, call in some:
+        args, kwargs = draw(call, dtype, "contiguous")
+        packs.append(([array_to_weft(a, True) for a in args], {k: array_to_weft(v, True) for k, v in kwargs.items()}))
+    weft.manual_seed(0)
+    expected = called(some)(packs)
+    weft.manual_seed(0)
+    found = weft.compile(called(some))(packs)
+    for (name, call), x, y in zip(some, expected, found, strict=True):
+        assert not (reason := difference(x, y)), f"{name} {call}: {reason}"
+    record_property("operations", sorted({name for name, _ in some}))
+    record_property("cases", len(some))

@@ -81,6 +81,7 @@ class Refiner:
                         self._copy(node, recipe[0], target)
                     users = self.fuser.graph.users()
         self.fuser.graph.renumber()
+        self._find_order()
 
     def _recipe(
         self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]

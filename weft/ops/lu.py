@@ -228,6 +228,9 @@ class LdlSolve(Opaque):
 
     differentiable = False
 
+    def shapes(self, packed, pivots, b, *, hermitian):
+        return np.broadcast_shapes(packed.shape[:-2], b.shape[:-2]) + b.shape[-2:], b.dtype
+
     def reference(self, packed, pivots, b, *, hermitian):
         batch = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
         if not b.size or not packed.size:

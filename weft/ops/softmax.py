@@ -55,7 +55,8 @@ class SoftmaxSlope(Normalized):
         return weighted
 
     def parts(self, g, y, *, dim):
-        return y * (g - (g * y).sum(dim, keepdim=True))
+        weighted = g * y
+        return weighted - y * weighted.sum(dim, keepdim=True)
 
 
 class LogSoftmaxSlope(Normalized):
