@@ -47,7 +47,7 @@ def leaf_difference(x: Any, y: Any, exact: bool = False, noise: float = 0.0, kin
         if not exact and a.dtype.kind in "fc":
             finite = np.abs(a[np.isfinite(a)])
             scale = float(finite.max(initial=0))
-            rounding = 4 * EPSILON.get(kind, 2.0**-23)  # of terms near 1 that cancel
+            rounding = 16 * EPSILON.get(kind, 2.0**-23)  # of some dozens of terms near 1 that cancel
             equal |= np.abs(a - b) <= max(TOLERANCE[kind] * scale, rounding) + noise
     if equal.all():
         return None

@@ -240,6 +240,7 @@ def resident() -> float:
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
 def test_a_thousand_builds_dropped_leave_nothing(monkeypatch):
     """250 kernels, each compiled once and loaded three times."""
+    others = len(jit._alive)  # of tests before this one
     monkeypatch.setattr(cache, "_source_version", lambda: cache._LOADED)  # whoever edits the source meanwhile
     threads = threading.active_count()
 
@@ -258,7 +259,7 @@ def test_a_thousand_builds_dropped_leave_nothing(monkeypatch):
     assert cache.info().hits - hits == 850
     assert resident() - before < 8  # a page of each would be 4, and code takes several
     assert threading.active_count() == threads
-    assert len(jit._alive) < 50
+    assert len(jit._alive) < others + 50
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
