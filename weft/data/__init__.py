@@ -1,8 +1,26 @@
-"""Data that ships with Weft, and the ways to read it.
+"""Data: sets and loaders, sources of the canonical files, tables, text, augmentation, synthetic sets.
 
-For now the handwritten digits: `load_digits()` needs no download.
+The parts are imported when they are first used. `load_digits()` needs no download.
 """
 
+from ..runtime.lazy import later as _later
 from .digits import load_digits
 
-__all__ = ["load_digits"]
+_NAMES: dict[str, tuple[str, ...]] = {
+    "dataset": ("Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset", "random_split", "k_fold"),
+    "sampler": (
+        "Sampler",
+        "SequentialSampler",
+        "RandomSampler",
+        "SubsetRandomSampler",
+        "WeightedRandomSampler",
+        "BatchSampler",
+        "DistributedSampler",
+    ),
+    "loader": ("DataLoader", "default_collate", "get_worker_info"),
+}
+_MODULES = ("augment", "sources", "synthetic", "text")
+
+__all__ = ["load_digits", *(name for names in _NAMES.values() for name in names)]  # noqa: PLE0604
+
+__getattr__, __dir__ = _later(__name__, _MODULES, _NAMES)
