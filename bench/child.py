@@ -1,9 +1,7 @@
-"""One peer on one task in a process of its own; prints what it measured as one line of JSON.
+"""One peer on one task, in a process of its own: `child.py MODULE VARIANT TASK OPTIONS`, started by `run.py`.
 
-    python bench/child.py MODULE VARIANT TASK '{"min_steps": 30, "min_time": 1, "max_time": 3, "patience": 15}'
-
-MODULE has `build(task, variant)`, `value(loss)` and `version()`. `"only_first": true` stops after the first step,
-which is what compiling costs.
+Says what it did as lines of JSON: first the first step (and, unless only that is asked for, the task's loss), then for
+every line it is sent either a window of timed steps (`go`) or the end: the most memory it had, the times of parts.
 """
 
 from __future__ import annotations
@@ -17,9 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from machine import QUIET, busy_seconds, own_seconds, peak_memory, wait_quiet
-
-ATTEMPTS = 3  # a program that takes a core away spoils a measurement: wait, and measure again
+from machine import busy_seconds, own_seconds, peak_memory, wait_quiet
 
 
 def clock(function: Callable[[], Any]) -> float:
@@ -28,24 +24,24 @@ def clock(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def timed(step: Callable[[], Any], options: dict[str, float]) -> list[float]:
-    """Seconds of single steps: `min_steps` and `min_time` at least, `max_time` at most."""
+def timed(step: Callable[[], Any], seconds: float) -> list[float]:
+    """Seconds of single steps, as many as fit into the given time but one at least; one more comes before them."""
+    step()
     times: list[float] = []
     passed = 0.0
-    while passed < options["max_time"] and (len(times) < options["min_steps"] or passed < options["min_time"]):
+    while not times or passed + times[-1] < seconds:
         times.append(clock(step))
         passed += times[-1]
     return times
 
 
-def measured(step: Callable[[], Any], options: dict[str, float]) -> dict[str, float]:
+def window(step: Callable[[], Any], seconds: float) -> dict[str, float]:
     """Median and best step, and how many cores were used by this process and by others meanwhile."""
     busy, own, start = busy_seconds(), own_seconds(), time.perf_counter()
-    times = timed(step, options)
+    times = timed(step, seconds)
     wall = time.perf_counter() - start
     ours = own_seconds() - own
     return {
-        "steps": len(times),
         "median_ms": 1e3 * statistics.median(times),
         "best_ms": 1e3 * min(times),
         "cores": ours / wall,
@@ -53,33 +49,40 @@ def measured(step: Callable[[], Any], options: dict[str, float]) -> dict[str, fl
     }
 
 
-def run(module: str, variant: str, task: str, options: dict[str, float]) -> dict[str, Any]:
-    """Import, build, first step, the task's warm-up to its loss, then timed steps."""
+def say(found: dict[str, Any]) -> None:
+    print(json.dumps(found), flush=True)
+
+
+def serve(module: str, variant: str, task: str, options: dict[str, float]) -> None:
+    """Import, build, first step, the task's steps to its loss; then windows as long as they are asked for."""
     import tasks  # the yardstick's
 
     start = time.perf_counter()
     peer = importlib.import_module(module)
     found: dict[str, Any] = {"import_s": time.perf_counter() - start, "version": peer.version()}
-    found["import_mb"] = peak_memory()
     step, parts = peer.build(task, variant)
     wait_quiet(options["patience"])
     found["first_s"] = clock(lambda: peer.value(step()))
-    if options.get("only_first"):
-        return found
-    warm_up = tasks.TASKS[task]["steps"] - 1
-    for _ in range(warm_up):
+    if options["only_first"]:
+        return say(found)
+    for _ in range(tasks.TASKS[task]["steps"] - 1):
         loss = step()
-    found["loss"] = peer.value(loss)
-    tries = []
-    while len(tries) < ATTEMPTS and all(t["others"] >= QUIET for t in tries):
-        wait_quiet(options["patience"])
-        tries.append(measured(step, options))
-    found.update(min(tries, key=lambda t: t["others"]))
-    found["parts_ms"] = {name: 1e3 * statistics.median(timed(part, options)) for name, part in parts.items()}
-    found["peak_mb"] = peak_memory()
-    return found
+    say(found | {"loss": peer.value(loss)})
+    for line in sys.stdin:
+        if line.strip() != "go":
+            break
+        say(window(step, options["seconds"]))
+    peak = peak_memory()
+    say(
+        {
+            "peak_mb": peak,
+            "parts_ms": {
+                name: 1e3 * statistics.median(timed(part, options["seconds"])) for name, part in parts.items()
+            },
+        }
+    )
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(*sys.argv[1:4], json.loads(sys.argv[4]))), flush=True)
+    serve(*sys.argv[1:4], json.loads(sys.argv[4]))
     os._exit(0)  # some peers take long to shut down

@@ -26,8 +26,8 @@ GOALS = {  # time of Weft's compiled step over PyTorch's eager step that is aske
 COLOURS = {"weft": "#c1440e", "weft_eager": "#e8a07c", "torch": "#555555", "torch_compile": "#8fa3ad", "jax": "#2f6f8f"}
 HIGHEST = 2.0  # ratio up to which bars are drawn
 NOTES = """\
-step: median over processes of each process's median step; ±: (slowest − fastest process) / median; ratio: to PyTorch
-eager, below 1 is faster; goal: asked of Weft compiled (✓ reached); roofline: share of the FLOP peak that counted matrix
+step: median over rounds of the median step; ±: half the spread of the middle half of rounds / median; ratio: to PyTorch
+eager in the same round, median over rounds, below 1 is faster; goal: asked of Weft compiled (✓ reached); roofline: share of the FLOP peak that counted matrix
 products and convolutions alone would take; cold, warm: first step with an empty and with a filled cache of compiled
 code; peak: most resident memory of the process; loss: after the task's steps, the same for all from the same start
 (≠: not so) except where a task draws random numbers (~); others: cores that other programs used meanwhile (!: too many for
@@ -37,10 +37,7 @@ the figures to mean much)."""
 def rows(about: dict[str, Any]) -> list[dict[str, Any]]:
     """One row for each task and peer."""
     peak = max(p["gflops"] for p in about["peaks"])
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for found in about["runs"]:
-        groups.setdefault((found["task"], found["peer"]), []).append(found)
-    made = [row(task, peer, runs, peak) for (task, peer), runs in groups.items()]
+    made = [row(found, peak) for found in about["runs"]]
     made = [r for r in made if not r.get("error", "").startswith("NotImplementedError")]
     order = list(COLOURS)
     made.sort(key=lambda r: (tasks.NAMES.index(r["task"]), order.index(r["peer"])))
@@ -48,37 +45,46 @@ def rows(about: dict[str, Any]) -> list[dict[str, Any]]:
     for r in made:
         other = reference.get(r["task"])
         if other and "error" not in r:
-            r["ratio"] = r["ms"] / other["ms"]
+            r["ratio"] = ratio(r["windows"], other["windows"])
             r["same_loss"] = math.isclose(r["loss"], other["loss"], rel_tol=1e-3, abs_tol=1e-6)
     return made
 
 
-def row(task: str, peer: str, runs: list[dict[str, Any]], peak: float) -> dict[str, Any]:
-    """The medians of one peer on one task; runs that others disturbed count only where there is no other."""
-    ended = [run for run in runs if "error" not in run]
-    if not ended:
-        return {"task": task, "peer": peer, "error": runs[0]["error"]}
-    quiet = [run for run in ended if run["others"] < QUIET] or ended
-    medians = [run["median_ms"] for run in quiet]
+def ratio(windows: list[dict[str, float]], others: list[dict[str, float]]) -> float:
+    """Median over rounds of one peer's time over another's; disturbed rounds count only where there is no other."""
+    pairs = [
+        (w["median_ms"] / o["median_ms"], max(w["others"], o["others"])) for w, o in zip(windows, others, strict=True)
+    ]
+    return statistics.median([value for value, busy in pairs if busy < QUIET] or [value for value, _ in pairs])
+
+
+def row(run: dict[str, Any], peak: float) -> dict[str, Any]:
+    """The medians of one peer on one task."""
+    task, peer = run["task"], run["peer"]
+    if "error" in run:
+        return {"task": task, "peer": peer, "error": run["error"]}
+    quiet = [w for w in run["windows"] if w["others"] < QUIET] or run["windows"]
+    medians = [w["median_ms"] for w in quiet]
     middle = statistics.median(medians)
+    low, _, high = statistics.quantiles(medians, n=4) if len(medians) > 1 else (middle,) * 3
     flops = tasks.flops(task)
     return {
         "task": task,
         "peer": peer,
-        "version": ended[0]["version"],
+        "version": run["version"],
         "ms": middle,
-        "best_ms": min(run["best_ms"] for run in quiet),
-        "spread": (max(medians) - min(medians)) / middle,
+        "best_ms": min(w["best_ms"] for w in quiet),
+        "spread": (high - low) / 2 / middle,
         "floor_ms": flops / peak / 1e6 if flops else None,
         "roofline": flops / peak / 1e6 / middle if flops else None,
-        "cold_s": runs[0].get("first_s"),
-        "warm_s": runs[0].get("warm_s"),
-        "peak_mb": statistics.median(run["peak_mb"] for run in quiet),
-        "loss": quiet[0]["loss"],
+        "cold_s": run["first_s"],
+        "warm_s": run.get("warm_s"),
+        "peak_mb": run["peak_mb"],
+        "loss": run["loss"],
         "noisy": tasks.TASKS[task].get("noisy", False),
-        "others": max(run["others"] for run in quiet),
-        "processes": len(quiet),
-        "parts_ms": quiet[0]["parts_ms"],
+        "others": max(w["others"] for w in quiet),
+        "windows": run["windows"],
+        "parts_ms": run["parts_ms"],
     }
 
 

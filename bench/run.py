@@ -1,10 +1,11 @@
 """Whole training steps: Weft compiled and eager, PyTorch eager, torch.compile and JAX on fifteen tasks.
 
-    python bench/run.py [--tasks mlp_small,lstm] [--peers weft,torch] [--repeat 3] [--quick] [--out build/bench]
+    python bench/run.py [--tasks mlp_small,lstm] [--peers weft,torch] [--rounds 9] [--quick] [--out build/bench]
 
-Every measurement is a process of its own with the same number of threads; the peers take turns. Compiled code is cached
-in a folder that is empty when a peer meets a task for the first time: that first step is the cold one, the first step
-of another process is the warm one. The tasks and the programs of the other libraries are read from a folder, the
+Every peer is a process of its own with the same number of threads. In each round every peer in turn, the others asleep,
+times steps for a short while: the speed of a machine that is shared changes from second to second, so only times of the
+same round are compared. Compiled code is cached in a folder that is empty when a peer meets a task: its first step is
+the cold one, the first step of another process is the warm one. The tasks and the programs of the other libraries are read from a folder, the
 yardstick (`--yardstick` or WEFT_YARDSTICK; `../shared/bench` beside this repository by default).
 
 Writes table.txt, results.json and ratios.png to the folder `--out`.
@@ -15,11 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ PEERS = {  # name in the table: module and variant
     "jax": ("jax_tasks", "jit"),
 }
 COMPILING = ("weft", "torch_compile", "jax")
+REST = 0.05  # seconds after which idle threads of the peer before sleep
 NEEDED = ("tasks.py", "torch_tasks.py", "jax_tasks.py")
 
 
@@ -53,19 +56,17 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default="all", help="names with commas between them")
     parser.add_argument("--peers", default="all", help=f"of {', '.join(PEERS)}")
-    parser.add_argument("--repeat", type=int, default=3, help="processes for each peer and task")
-    parser.add_argument("--quick", action="store_true", help="one process each, shorter timing, no waiting for quiet")
+    parser.add_argument("--rounds", type=int, default=9, help="times that every peer is timed on a task")
+    parser.add_argument("--seconds", type=float, default=0.5, help="how long a peer is timed in a round")
+    parser.add_argument("--quick", action="store_true", help="few rounds, no waiting for quiet")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--min-steps", type=int, default=30)
-    parser.add_argument("--min-time", type=float, default=1.0, help="seconds timed at least")
-    parser.add_argument("--max-time", type=float, default=3.0, help="seconds after which timing ends")
-    parser.add_argument("--patience", type=float, default=15.0, help="seconds to wait for a quiet machine")
-    parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one process")
+    parser.add_argument("--patience", type=float, default=5.0, help="seconds to wait for a quiet machine")
+    parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one answer")
     parser.add_argument("--out", type=Path, default=HERE.parent / "build" / "bench", help="folder for the results")
     parser.add_argument("--yardstick", help="folder with the tasks")
     options = parser.parse_args()
     if options.quick:
-        options.repeat, options.min_steps, options.min_time, options.max_time, options.patience = 1, 10, 0.3, 1.5, 0.0
+        options.rounds, options.seconds, options.patience = 3, 0.3, 0.0
     return options
 
 
@@ -77,57 +78,81 @@ def chosen(given: str, known: list[str], kind: str) -> list[str]:
     return names
 
 
-def measure(peer: str, task: str, options: argparse.Namespace, cache: Path, only_first: bool = False) -> dict[str, Any]:
-    """What the child says about a peer on a task, or the error that ended it."""
-    asked = {key: getattr(options, key) for key in ("min_steps", "min_time", "max_time", "patience")}
-    command = [
-        sys.executable,
-        str(HERE / "child.py"),
-        *PEERS[peer],
-        task,
-        json.dumps(asked | {"only_first": only_first}),
-    ]
-    variables = machine.environment(options.threads, cache)
-    variables["PYTHONPATH"] = os.pathsep.join([str(HERE), str(options.folder), variables.get("PYTHONPATH", "")])
-    try:
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=options.timeout)
-    except subprocess.TimeoutExpired:
-        return {"error": f"no result after {options.timeout:g} s"}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode == 0 and lines:
-        return json.loads(lines[-1])
-    said = [line for line in done.stderr.splitlines() if line.strip()] or [f"ended with {done.returncode}"]
-    return {"error": next((line for line in reversed(said) if "Error" in line), said[-1]).strip()}
+class Peer:
+    """A process that answers: a line of JSON when it is ready, and one for every line that it is sent."""
+
+    def __init__(
+        self, name: str, task: str, options: argparse.Namespace, cache: Path, only_first: bool = False
+    ) -> None:
+        asked = {"seconds": options.seconds, "patience": options.patience, "only_first": only_first}
+        command = [sys.executable, str(HERE / "child.py"), *PEERS[name], task, json.dumps(asked)]
+        variables = machine.environment(options.threads, cache)
+        variables["PYTHONPATH"] = os.pathsep.join([str(HERE), str(options.folder), variables.get("PYTHONPATH", "")])
+        self.errors = tempfile.TemporaryFile("w+")
+        self.timeout = options.timeout
+        self.process = subprocess.Popen(
+            command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+        self.found = self.answer()
+
+    def ask(self, line: str) -> dict[str, Any]:
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """The next line of JSON, or the error that ended the process."""
+        guard = threading.Timer(self.timeout, self.process.kill)
+        guard.start()
+        try:
+            for line in self.process.stdout:
+                if line.startswith("{"):
+                    return json.loads(line)
+        finally:
+            guard.cancel()
+        self.process.wait()
+        self.errors.seek(0)
+        said = [line for line in self.errors.read().splitlines() if line.strip()]
+        said = said or [f"ended with {self.process.returncode}"]
+        return {"error": next((line for line in reversed(said) if "Error" in line), said[-1]).strip()}
+
+    def end(self) -> dict[str, Any]:
+        found = self.ask("end")
+        self.process.wait()
+        return found
 
 
-def measurements(
-    tasks: list[str], peers: list[str], options: argparse.Namespace, cache: Path
-) -> Iterator[dict[str, Any]]:
-    """Every measurement in turn; the peer that begins changes, and one that failed on a task is not asked again."""
-    failed = set()
-    for repeat in range(options.repeat):
-        for number, task in enumerate(tasks):
-            first = (number + repeat) % len(peers)
-            for peer in peers[first:] + peers[:first]:
-                if (peer, task) in failed:
-                    continue
-                folder = cache / peer / task
-                folder.mkdir(parents=True, exist_ok=True)
-                found = measure(peer, task, options, folder)
-                found.update(peer=peer, task=task, repeat=repeat)
-                if "error" in found:
-                    failed.add((peer, task))
-                elif repeat == 0 and peer in COMPILING:
-                    found["warm_s"] = measure(peer, task, options, folder, only_first=True).get("first_s")
-                yield found
+def compare(task: str, names: list[str], options: argparse.Namespace, cache: Path) -> list[dict[str, Any]]:
+    """What every peer says about a task; `windows` holds its rounds."""
+    runs, peers = [], {}
+    for name in names:
+        folder = cache / name / task
+        folder.mkdir(parents=True, exist_ok=True)
+        peer = Peer(name, task, options, folder)
+        runs.append(peer.found | {"task": task, "peer": name, "windows": []})
+        if "error" in peer.found:
+            continue
+        peers[name] = peer, runs[-1]
+        if name in COMPILING:
+            runs[-1]["warm_s"] = Peer(name, task, options, folder, only_first=True).found.get("first_s")
+    for round in range(options.rounds):
+        order = list(peers.values())
+        first = round % max(1, len(order))
+        for peer, run in order[first:] + order[:first]:
+            time.sleep(REST)
+            run["windows"].append(peer.ask("go"))
+    for peer, run in peers.values():
+        run.update(peer.end())
+        run.update(next((w for w in run["windows"] if "error" in w), {}))
+    return runs
 
 
 def progress(found: dict[str, Any]) -> str:
-    said = (
-        found.get("error")
-        or f"{found['median_ms']:10.3f} ms, first step {found['first_s']:.2f} s, loss {found['loss']:.5g}"
-    )
-    return f"[{found['repeat']}] {found['task']:15} {found['peer']:14} {said}"
+    said = found.get("error")
+    if not said:
+        middle = statistics.median(window["median_ms"] for window in found["windows"])
+        said = f"{middle:10.3f} ms, first step {found['first_s']:.2f} s, loss {found['loss']:.5g}"
+    return f"{found['task']:15} {found['peer']:14} {said}"
 
 
 def main() -> None:
@@ -144,9 +169,10 @@ def main() -> None:
     peaks = [machine.peaks(options.threads, options.patience)]
     about = {"threads": options.threads, "started": time.strftime("%Y-%m-%d %H:%M"), "peaks": peaks, "runs": runs}
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as cache:
-        for found in measurements(names, peers, options, Path(cache)):
-            runs.append(found)
-            print(progress(found), file=sys.stderr, flush=True)
+        for task in names:
+            for found in compare(task, peers, options, Path(cache)):
+                runs.append(found)
+                print(progress(found), file=sys.stderr, flush=True)
             (options.out / "results.json").write_text(json.dumps(about, indent=1))
     peaks.append(machine.peaks(options.threads, options.patience))
     print(report.write(about, options.out))
