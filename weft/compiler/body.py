@@ -42,9 +42,19 @@ class Access:
         wide = lanes if stride else 1
         return f.load(f.arg(self.arg), self.place(f, index), self.kind, wide, mask if wide > 1 else None, stride or 1)
 
-    def store(self, f: Function, value: Val, index: Sequence[Any], axis: int, lanes: int, mask: Val | None) -> None:
+    def store(
+        self,
+        f: Function,
+        value: Val,
+        index: Sequence[Any],
+        axis: int,
+        lanes: int,
+        mask: Val | None,
+        past: bool = False,
+    ) -> None:
         stride = self.strides[axis] if self.strides else 0
-        f.store(f.splat(value, lanes), f.arg(self.arg), self.place(f, index), mask if lanes > 1 else None, stride or 1)
+        value, place = f.splat(value, lanes), self.place(f, index)
+        f.store(value, f.arg(self.arg), place, mask if lanes > 1 else None, stride or 1, past)
 
 
 @dataclass(frozen=True)

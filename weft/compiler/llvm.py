@@ -453,8 +453,10 @@ class Function(Math):
         rest = f"{places.typed}, i32 {max(1, BITS[kind] // 8)}, {mask.typed}, {vector} zeroinitializer"
         return self.emit(f"call {vector} @{name}({rest})", kind, lanes)
 
-    def store(self, value: Val, pointer: Val, index: Any, mask: Val | None = None, stride: int = 1) -> None:
-        """Write one element, or one for each lane, `stride` apart."""
+    def store(
+        self, value: Val, pointer: Val, index: Any, mask: Val | None = None, stride: int = 1, past: bool = False
+    ) -> None:
+        """Write one element, or one for each lane, `stride` apart; `past`: whole aligned vectors, past the caches."""
         kind = value.kind
         if kind == "i1":
             value, kind = self.cast(value, "u8"), "u8"
@@ -472,7 +474,8 @@ class Function(Math):
             return
         place = self.offset(pointer, index, kind)
         if mask is None or value.lanes == 1:
-            self.do(f"store {value.typed}, {place.typed}, align {align}")
+            hint = f"{align * value.lanes}, !nontemporal !{{i32 1}}" if past else f"{align}"
+            self.do(f"store {value.typed}, {place.typed}, align {hint}")
             return
         name = f"llvm.masked.store.{self.suffix(kind, value.lanes)}.p0"
         self.declarations[f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)"] = None
@@ -537,6 +540,10 @@ class Function(Math):
         if count % grain:
             hi = self.intrinsic("smin", hi, count)
         return lo, hi
+
+    def fence(self) -> None:
+        """What was written past the caches is seen by others from here on."""
+        self.do("fence seq_cst")
 
     def barrier(self) -> None:
         """Wait until every thread is here."""

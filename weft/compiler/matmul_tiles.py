@@ -140,13 +140,13 @@ class Writer:
                 row = hide(f, count * self.t.rows)
                 a = f.offset(part.a, row * p.a[-2], p.kind)
                 index = (*part.batch, row, column)
-                if part.last is None:
-                    self.fetch_ends(index, rows, columns)
+                following = (row, column + self.width) if self.t.block == 1 else (row + self.t.rows, column)
+                ends = self.ends((*part.batch, *following), rows, columns) if part.last is None else []
                 if self.t.dots:
                     sums = self.dots(a, b, columns)
                 else:
                     ahead = [*self.after_a(a), *self.after_b(source, count - top)]
-                    sums = self.sums(a, b, down, part.depth, rows, columns, ahead)
+                    sums = self.sums(a, b, down, part.depth, rows, columns, ahead, ends)
                 if part.last is None:
                     self.finish(index, rows, columns, sums)
                 else:
@@ -169,16 +169,21 @@ class Writer:
             tiles(self.rest_columns or self.width)
 
     # --------------------------------------------------------------------------- memory ahead of its use
-    def fetch_ends(self, index: Sequence[Any], rows: int, columns: int) -> None:
-        """Ask for what the epilogue of a tile reads and writes."""
+    def ends(self, index: Sequence[Any], rows: int, columns: int) -> list[tuple[Val, int, int, int]]:
+        """What the epilogue of a tile reads and writes: (address, bytes from row to row, rows, cache lines of a row)."""
         f, body = self.f, self.p.body
+        found = []
         for access in dict.fromkeys([*body.loads, *(x for x, _ in body.stores)]):
             if access.strides[-2] and access.strides[-1] == 1:
-                step = LINE // max(1, BITS[access.kind] // 8)
-                for r in range(rows):
-                    for q in range(0, columns, step):
-                        place = access.place(f, (*index[:-2], index[-2] + r, index[-1] + q))
-                        fetch(f, f.offset(f.arg(access.arg), place, access.kind))
+                size = max(1, BITS[access.kind] // 8)
+                start = f.offset(f.arg(access.arg), access.place(f, index), access.kind)
+                found.append((hide(f, start), access.strides[-2] * size, rows, -(-columns * size // LINE)))
+        return found
+
+    def fetch_ends(self, ends: list[tuple[Val, int, int, int]], number: Val) -> None:
+        f = self.f
+        for start, down, _, lines in ends:
+            fetch(f, f.offset(start, (number // lines) * down + (number % lines) * LINE, "i8"))
 
     def after_a(self, a: Val) -> list[tuple[Val, int, bool]]:
         """Places that the loop over k asks for: (address, bytes for each k, near) so that the next rows of A arrive."""
@@ -214,7 +219,15 @@ class Writer:
         return None if left >= self.t.lanes else self.f.tail_mask(self.t.lanes, left)
 
     def sums(
-        self, a: Val, b: Val, down: int, depth: Any, rows: int, columns: int, ahead: list[tuple[Val, int, bool]]
+        self,
+        a: Val,
+        b: Val,
+        down: int,
+        depth: Any,
+        rows: int,
+        columns: int,
+        ahead: list[tuple[Val, int, bool]],
+        ends: list[tuple[Val, int, int, int]],
     ) -> list[Val]:
         """The accumulators of a tile, row after row. Long sums are sums of sums, which rounds less."""
         f, p, lanes = self.f, self.p, self.t.lanes
@@ -226,11 +239,13 @@ class Writer:
         a, b = hide(f, a), hide(f, b)
         ahead = [(hide(f, place), *rest) for place, *rest in ahead]
 
-        def chunk(lo: Any, hi: Any) -> list[Val]:
-            with f.loop(lo, hi, carry=zeros, runs=True) as loop:
+        def chunk(lo: Any, hi: Any, carry: list[Val] = zeros, lines: int = 0) -> list[Val]:
+            with f.loop(lo, hi, carry=carry, runs=True) as loop:
                 right = [f.load(b, loop.i * down + q * lanes, p.kind, lanes, masks[q]) for q in range(vectors)]
                 for place, each, near in ahead:
                     fetch(f, f.offset(place, loop.i * each, "i8"), near)
+                for number in range(lines):
+                    self.fetch_ends(ends, loop.i * lines + number)
                 following = []
                 for r in range(rows):
                     left = f.splat(f.load(a, loop.i * p.a[-1] + r * p.a[-2], p.kind), lanes)
@@ -242,7 +257,13 @@ class Writer:
             return loop.results
 
         if not isinstance(depth, int) or depth <= 2 * CHUNK:
-            return chunk(0, depth)
+            if not ends or not isinstance(depth, int):
+                return chunk(0, depth)
+            most = max(tall * lines for _, _, tall, lines in ends)
+            each = -(-most // depth)
+            split = min(depth, -(-most // each))
+            carry = chunk(0, split, zeros, each)
+            return chunk(split, depth, carry) if split < depth else carry
         held = f.stack(p.kind, len(zeros) * lanes)
         for i, zero in enumerate(zeros):
             f.store(zero, held, i * lanes)

@@ -8,6 +8,9 @@ from .body import Access, run_step
 from .llvm import BITS, Function, Val
 from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
 
+COPIES = 4  # how often a short body is written side by side
+PAST_BYTES = 1 << 25  # read and written by a sweep whose results no cache would keep
+
 
 class Writer:
     """Writes one sweep with a builder."""
@@ -31,6 +34,8 @@ class Writer:
         self.mask: Val | None = None
         self.private: Val | None = None
         self.partial: Val | None = None
+        self.past: Access | None = None  # the store that goes past the caches
+        self.shift: Any = 0  # elements before its first whole vector
 
     # --------------------------------------------------------------------------------- values
     def find(self, number: int) -> Val:
@@ -80,7 +85,10 @@ class Writer:
     def put(self, access: Access, number: int) -> None:
         lanes = self.lanes if self.wide(self.items[number]) else 1
         axis = self.plan.axis if self.plan.axis is not None else 0
-        access.store(self.f, self.find(number), self.index, axis, lanes, self.mask if lanes > 1 else None)
+        mask = self.mask if lanes > 1 else None
+        access.store(
+            self.f, self.find(number), self.index, axis, lanes, mask, past=access is self.past and mask is None
+        )
 
     # --------------------------------------------------------------------------------- the whole
     def write(self) -> None:
@@ -110,6 +118,9 @@ class Writer:
         if self.sweep.rows is None and plan.axis is not None and self.space[plan.axis] > CHUNK:
             chunk = CHUNK
             chunks = -(-self.space[plan.axis] // chunk)
+            self.past = self.streamed()
+            if self.past is not None:
+                self.shift = self.elements_to_line(self.past)
         sizes.append(chunks)
         count = 1
         for s in sizes:
@@ -118,11 +129,30 @@ class Writer:
             self.start_piece(0)
             lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
             self.some_rows(lo, hi, sizes, chunk)
+            if self.past is not None:
+                f.fence()
             return
         first, last = f.split(PIECES)
         with f.loop(first, last) as piece:
             self.start_piece(piece.i)
             self.some_rows((piece.i * count) // PIECES, ((piece.i + 1) * count) // PIECES, sizes, chunk)
+
+    def streamed(self) -> Access | None:
+        """A store along one long row, so large that no cache keeps it, into memory that the sweep does not read."""
+        read = {i.value.arg for i in self.items if i.what == "load"}
+        if self.plan.outer or self.plan.sums or len(self.plan.inner) != 1:
+            return None
+        for access, _ in self.sweep.stores:
+            whole = BITS[access.kind] * self.lanes == 8 * self.f.target.vector_bytes
+            if whole and access.strides == (1,) and access.arg not in read and self.sweep.nbytes >= PAST_BYTES:
+                return access
+        return None
+
+    def elements_to_line(self, access: Access) -> Val:
+        """How many elements lie before the first whole vector of memory."""
+        f, size = self.f, BITS[access.kind] // 8
+        place = f.emit(f"ptrtoint {f.arg(access.arg).typed} to i64", "i64")
+        return (-place & f.target.vector_bytes - 1) // size
 
     def some_rows(self, lo: Val, hi: Val, sizes: list[int], chunk: int | None) -> None:
         """The rows with these numbers; `sizes` are those of the outer loops, the last one counts chunks of a row."""
@@ -237,6 +267,9 @@ class Writer:
         self, d: int, level: int, turn: int, needed: set[int], sums: list[int], late: list[int], carry: list[Val]
     ) -> list[Val]:
         f, size, lanes = self.f, self.space[d], self.lanes
+        if self.past is not None:
+            self.past_caches(d, level, turn, needed)
+            return carry
         chunk = getattr(self, "chunk", None)
         lo: Any = 0 if chunk is None else self.chunk_start
         hi: Any = size if chunk is None else f.intrinsic("smin", self.chunk_start + chunk, size)
@@ -273,17 +306,39 @@ class Writer:
                     self.tail(d, full, size % lanes, level, turn, needed, sums, late, carry)
         return carry
 
+    def past_caches(self, d: int, level: int, turn: int, needed: set[int]) -> None:
+        """A chunk of a row of which one store goes past the caches: whole vectors of memory, single elements around."""
+        f, lanes = self.f, self.lanes
+        lo = self.chunk_start
+        hi = f.intrinsic("smin", lo + self.chunk, self.space[d])
+        start = f.intrinsic("smin", lo + self.shift, hi)
+        end = start + (hi - start) // (lanes * COPIES) * (lanes * COPIES)
+
+        def masked(left: Val, at: Val) -> None:
+            self.tail(d, at, left, level, turn, needed, [], [], [])
+
+        with f.when(lo < start):
+            masked(start - lo, lo)
+        with f.loop(start, end, lanes * COPIES) as loop:
+            for c in range(COPIES):
+                self.index[d] = loop.i + c * lanes
+                self.env.append({})
+                self.element(level, turn, needed, [], [], [])
+                self.env.pop()
+        with f.loop(end, hi, lanes) as loop:
+            masked(hi - loop.i, loop.i)
+
     def copies(self, size: int, needed: set[int], sums: list[int]) -> int:
         """How often the body is written side by side: sums do not wait for each other, memory gets more to do at once."""
         if len(needed) > 12 or len(sums) > 3:
             return 1
-        return next((c for c in (4, 2) if size % (self.lanes * c) == 0), 1)
+        return next((c for c in (COPIES, 2) if size % (self.lanes * c) == 0), 1)
 
     def tail(
         self,
         d: int,
         at: Any,
-        left: int,
+        left: Any,
         level: int,
         turn: int,
         needed: set[int],
