@@ -7,7 +7,17 @@ from ..runtime.lazy import later as _later
 from .digits import load_digits
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    "dataset": ("Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset", "random_split", "k_fold"),
+    "dataset": (
+        "Dataset",
+        "IterableDataset",
+        "TensorDataset",
+        "Subset",
+        "ConcatDataset",
+        "ChainDataset",
+        "StackDataset",
+        "random_split",
+        "k_fold",
+    ),
     "sampler": (
         "Sampler",
         "SequentialSampler",
@@ -17,10 +27,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "BatchSampler",
         "DistributedSampler",
     ),
-    "loader": ("DataLoader", "default_collate", "get_worker_info"),
+    "collate": ("default_collate", "default_convert"),
+    "loader": ("DataLoader",),
+    "workers": ("WorkerError", "get_worker_info"),
+    "mapped": ("ArrayWriter", "MappedArray", "MappedDataset"),
+    "shards": ("ShardWriter", "ShardedDataset"),
 }
 _MODULES = ("augment", "sources", "synthetic", "text")
 
-__all__ = ["load_digits", *(name for names in _NAMES.values() for name in names)]  # noqa: PLE0604
+__all__ = ["load_digits", *(name for names in _NAMES.values() for name in names)]
 
 __getattr__, __dir__ = _later(__name__, _MODULES, _NAMES)

@@ -1,1 +1,22 @@
-"""In the making."""
+"""Training: tasks say what is learned, a trainer does the rest; runs leave a folder behind.
+
+>>> from weft.train import Classification, Trainer
+>>> Trainer(max_epochs=5).fit(Classification(model, lr=1e-3), train_loader, val_loader)
+"""
+
+from ..runtime.lazy import later as _later
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "task": ("Task",),
+    "supervised": ("Classification", "Regression", "Supervised"),
+    "trainer": ("Trainer",),
+    "history": ("History",),
+    "runs": ("RunFolder", "runs_folder"),
+    "checkpoint": ("CheckpointError", "load_checkpoint", "load_weights", "save_checkpoint"),
+    "callbacks": ("Callback", "EarlyStopping", "ModelCheckpoint"),
+}
+_MODULES = ("callbacks", "curves", "events", "logger", "precision", "progress", "selection", "startup")
+
+__all__ = [name for names in _NAMES.values() for name in names]
+
+__getattr__, __dir__ = _later(__name__, _MODULES, _NAMES)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import weft
 
 from ...errors import ShapeError
@@ -194,12 +196,15 @@ def pad_sequence(
     sequences = list(sequences.unbind(0) if isinstance(sequences, Tensor) else sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
-    longest = max(x.shape[0] for x in sequences)
-    padded = []
-    for x in sequences:
-        filler = weft.full((longest - x.shape[0], *x.shape[1:]), padding_value, dtype=x.dtype)
-        padded.append(weft.cat([x, filler] if padding_side == "right" else [filler, x]))
-    return weft.stack(padded, 0 if batch_first else 1)
+    lengths = np.array([x.shape[0] for x in sequences])
+    count, longest = len(sequences), int(lengths.max())
+    steps, first = np.arange(longest), (longest - lengths if padding_side == "left" else 0 * lengths)[:, None]
+    which, when = np.nonzero((steps >= first) & (steps < first + lengths[:, None]))  # (N, T) → two of (Σ L_i,)
+    places = which * longest + when if batch_first else when * count + which
+    rows = weft.cat(sequences)  # (Σ L_i, *)
+    padded = weft.full((count * longest, *rows.shape[1:]), padding_value, dtype=rows.dtype)
+    shape = (count, longest) if batch_first else (longest, count)
+    return padded.index_copy(0, weft.from_numpy(places), rows).reshape(*shape, *rows.shape[1:])
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

@@ -1,0 +1,127 @@
+"""`weft`: train, look at, compare, check and use models from the command line.
+
+Exit codes: 0 all well, 1 the goal was missed or a fault was found, 2 the command was misused, 130 Ctrl-C. Nothing heavy
+is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import OptionError, WeftError
+from . import checking, machine, runs, searching, training, using
+from .output import Interrupted, Misuse
+
+__all__ = ["app", "main"]
+
+EXAMPLES = """[bold]Examples[/bold]
+  weft list                            what can be trained
+  weft train digits-mlp                train; curves and checkpoints in runs/
+  weft train digits-mlp --set lr=0.02  the same with another setting
+  weft show latest                     settings, figures, curves of a run
+  weft check digits-mlp                is this set-up sound?
+  weft search digits-mlp --space lr=1e-4..1e-1 --trials 12
+
+WEFT_RUNS and WEFT_DATA name the usual folders; colours follow NO_COLOR.
+Exit codes: 0 well, 1 goal missed or fault found, 2 misuse, 130 Ctrl-C."""
+
+app = typer.Typer(
+    name="weft",
+    help="Deep learning in pure Python: train, check, compare and use models.",
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (training, runs, using, checking, searching, machine):
+    group.register(app)
+
+OPTIONAL_VALUES = {"--resume": "latest", "--runs": ""}  # options whose value may be left out, and what stands for it
+MISUSE = (Misuse, OptionError, FileNotFoundError)  # what another command line would put right
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        typer.echo(f"weft {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given or bool(os.environ.get("WEFT_DEBUG"))
+    sys.exit(_run([a for a in complete_options(given) if a != "--debug"], debug))
+
+
+def complete_options(arguments: Sequence[str]) -> list[str]:
+    """Give options that stand without their optional value the value that this means."""
+    done = []
+    for i, argument in enumerate(arguments):
+        bare = i + 1 == len(arguments) or arguments[i + 1].startswith("-")
+        done.append(f"{argument}={OPTIONAL_VALUES[argument]}" if bare and argument in OPTIONAL_VALUES else argument)
+    return done
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code: Any = app(args=arguments, prog_name="weft", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("interrupted", 130)
+    except Interrupted as interruption:
+        return _say(str(interruption), 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: nothing left to say
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _say(*_described(error))
+
+
+def _described(error: Exception) -> tuple[str, int]:
+    """One line about an error, and the exit code."""
+    if hasattr(error, "format_message"):  # what typer says of wrong arguments
+        usage, text = getattr(getattr(error, "ctx", None), "command_path", "weft"), error.format_message()
+        return f"{text} (see {usage} --help)" if text else "", 2  # no text: the help was printed
+    text = " ".join(str(error).split()) or type(error).__name__
+    misuse = isinstance(error, MISUSE)
+    known = isinstance(error, OSError | WeftError)
+    return (text if known else f"{type(error).__name__}: {text} (--debug shows where)"), 2 if misuse else 1
+
+
+def _say(text: str, code: int) -> int:
+    sys.stdout.flush()
+    if text:
+        sys.stderr.write(f"weft: {text}\n")
+    return code
+
+
+def _warn(message: Any, category: type, *place: Any) -> None:
+    sys.stderr.write(f"weft: warning: {' '.join(str(message).split())}\n")
+
+
+if __name__ == "__main__":
+    main()

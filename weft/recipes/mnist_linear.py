@@ -1,0 +1,43 @@
+"""mnist-linear: softmax regression on MNIST's 784 pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .. import nn
+from ..data.sources import MNIST
+from ..models.supervised.linear_models import SoftmaxRegression
+from .base import Goal, Root, Splits, Trained
+from .digits_mlp import DIGITS
+from .shared import ImageSettings, classifier, classify_images, image_splits
+
+
+@dataclass(kw_only=True)
+class MnistLinearSettings(ImageSettings):
+    """Settings of mnist-linear."""
+
+    epochs: int = 5
+    lr: float = 0.005
+    weight_decay: float = 0.0
+
+
+class MnistLinear(Trained):
+    """p(digit | x) = softmax(W x + b): 7,850 parameters."""
+
+    title = "MNIST, softmax regression"
+    Settings = MnistLinearSettings
+    goal = Goal("test_accuracy", at_least=0.92, data="MNIST's 10,000 test images")
+    example = "a picture of one digit, light on dark, or an array (28, 28)"
+
+    def data(self, settings: MnistLinearSettings, root: Root = None) -> Splits:
+        return image_splits(settings, MNIST, root)
+
+    def task(self, settings: MnistLinearSettings, splits: Splits | None = None) -> nn.Module:
+        return classifier(nn.Sequential(nn.Flatten(), SoftmaxRegression(784, 10)), settings, splits)
+
+    def predict(self, task: nn.Module, input: Any) -> Any:
+        return classify_images(task, input, (1, 28, 28), DIGITS)
+
+
+recipe = MnistLinear()

@@ -1,0 +1,146 @@
+"""What several recipes share: loaders over tensors in memory, and classifiers of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import weft
+
+from .. import nn, optim
+from ..data import DataLoader, TensorDataset
+from ..tensor import Tensor
+from ..train import Classification
+from ..train.supervised import accuracy
+from .base import Splits
+from .inputs import as_images
+from .settings import TrainSettings, option
+
+Pair = tuple[Tensor, Tensor]  # inputs and targets, as many rows each
+AT_ONCE = 500  # examples in one step of a test, where no gradients take memory
+
+
+def loaders(
+    settings: TrainSettings, train: Pair, validation: Pair | None, test: Pair, batch_transform: Any = None
+) -> Splits:
+    """Loaders that shuffle the training part; there the rows left over after the last full batch sit out an epoch.
+
+    So every training step has the same sizes, and one compiled plan serves all of them.
+    """
+    size = min(settings.batch_size, len(train[1]))
+    shuffled = DataLoader(
+        TensorDataset(*train),
+        batch_size=size,
+        shuffle=True,
+        drop_last=True,
+        seed=settings.seed,
+        batch_transform=batch_transform,
+    )
+    return Splits(shuffled, in_order(validation) if validation else None, in_order(test))
+
+
+def in_order(pair: Pair) -> DataLoader:
+    return DataLoader(TensorDataset(*pair), batch_size=min(AT_ONCE, len(pair[1])))
+
+
+def shuffled(count: int, seed: int) -> Tensor:
+    """The numbers 0 … count − 1 in an order that depends on the seed alone."""
+    return weft.tensor(weft.Generator().manual_seed(seed).permutation(count))
+
+
+def one_cycle(
+    settings: TrainSettings, splits: Splits | None, warm_up: float = 0.25
+) -> Callable[[optim.Optimizer], dict]:
+    """A schedule for `weft.train`: the rate rises to `settings.lr` in the first part of all steps, then falls to 0."""
+
+    def make(optimizer: optim.Optimizer) -> dict[str, Any]:
+        steps = max(1, settings.epochs * len(splits.train)) if splits else 1
+        cycle = optim.lr_scheduler.OneCycleLR(optimizer, settings.lr, total_steps=steps + 1, pct_start=warm_up)
+        return {"scheduler": cycle, "interval": "step"}
+
+    return make
+
+
+class Standardize(nn.Module):
+    """(x − mean) / std of each column, with the figures of the training data: (B, D) → (B, D)."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", weft.zeros(columns))
+        self.register_buffer("std", weft.ones(columns))
+
+    def fit(self, x: Tensor) -> None:
+        """Take the figures of these rows; missing values (NaN) do not count."""
+        self.mean.copy_(x.nanmean(0))
+        self.std.copy_(((x - self.mean) ** 2).nanmean(0).sqrt().clamp(min=1e-6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.std
+
+
+# ------------------------------------------------------------------------------------------- images
+
+
+@dataclass(kw_only=True)
+class ImageSettings(TrainSettings):
+    """Settings of classifiers of images."""
+
+    batch_size: int = 128
+    weight_decay: float = option(0.01, "decay of the weights (AdamW)", at_least=0)
+    holdout: int = option(5000, "training images kept apart for validation; 0 keeps none", at_least=0)
+    limit: int | None = option(None, "use only so many training and test images", at_least=1)
+
+
+def image_splits(settings: ImageSettings, source: Callable[..., Any], root: Any, batch_transform: Any = None) -> Splits:
+    """Loaders of a source of images, in [0, 1]; the first `holdout` training images are for validation."""
+    train, test = (_images(source(root=root, train=part, download=True), settings.limit) for part in (True, False))
+    held = min(settings.holdout, len(train[1]) // 5)
+    kept, apart = tuple(part[held:] for part in train), tuple(part[:held] for part in train)
+    return loaders(settings, kept, apart if held else None, test, batch_transform)
+
+
+def _images(source: Any, limit: int | None) -> Pair:
+    """The tensors of a source: images (N, C, H, W) float32, labels (N,) int64."""
+    return tuple(part[:limit] for part in source.as_tensors(normalize=False).tensors)
+
+
+def classifier(model: nn.Module, settings: ImageSettings, splits: Splits | None) -> Classification:
+    """Cross entropy and accuracy, AdamW on a one-cycle schedule."""
+    return Classification(
+        model,
+        lr=settings.lr,
+        weight_decay=settings.weight_decay,
+        metrics={"accuracy": accuracy},
+        scheduler=one_cycle(settings, splits),
+    )
+
+
+def conv_block(inputs: int, outputs: int) -> nn.Sequential:
+    """3×3 convolution, batch normalisation, ReLU: (B, inputs, H, W) → (B, outputs, H, W)."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),  # the normalisation has a bias of its own
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(),
+    )
+
+
+def classify_images(
+    task: nn.Module, input: Any, shape: tuple[int, int, int], classes: list[str], white: float = 255
+) -> Any:
+    """Label and probabilities of one image or several: see `inputs.as_images` for what counts as an image."""
+    images = as_images(input, shape, white)  # (B, C, H, W)
+    task.eval()
+    with weft.no_grad():
+        chances = task(images).softmax(1)  # (B, classes)
+    return [
+        {
+            "label": classes[row.argmax().item()],
+            "probabilities": dict(zip(classes, map(_short, row.tolist()), strict=True)),
+        }
+        for row in chances
+    ]
+
+
+def _short(probability: float) -> float:
+    return round(probability, 4)

@@ -1,0 +1,235 @@
+"""The folder of one run: settings, environment, figures row by row, checkpoints, the result.
+
+Rows are only ever appended, so a kill leaves at most one torn line at the end, which reading leaves out. Everything
+else is replaced whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import OptionError
+from ..io.atomic import replacing
+
+__all__ = ["RunFolder", "runs_folder"]
+
+Row = dict[str, Any]
+
+
+def runs_folder() -> Path:
+    """Where runs go unless they are told: $WEFT_RUNS, or `runs` in the current folder."""
+    return Path(os.environ.get("WEFT_RUNS") or "runs")
+
+
+class RunFolder:
+    """`<runs>/<name>/` with settings.json, environment.json, metrics.jsonl, metrics.csv, result.json, checkpoints/ …
+
+    >>> run = RunFolder.create(name="digits")
+    >>> run.append({"kind": "epoch", "epoch": 0, "step": 12, "val_loss": 0.7})
+    >>> run.rows()[0]["val_loss"]
+    0.7
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.count = 0  # rows of metrics.jsonl
+        self._file: Any = None
+
+    @classmethod
+    def create(cls, parent: str | os.PathLike[str] | None = None, name: str = "run") -> RunFolder:
+        """A new folder `<parent>/<name>-<date>-<time>`, with a number added if that exists."""
+        parent = runs_folder() if parent is None else Path(parent)
+        stem = f"{_safe(name)}-{time.strftime('%Y%m%d-%H%M%S')}"
+        for number in range(1, 10_000):
+            path = parent / (stem if number == 1 else f"{stem}-{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir(parents=True)
+                return cls(path).open()
+        raise OptionError(f"{parent}: there are too many folders {stem}-…; give the run another name")
+
+    def open(self) -> RunFolder:
+        """Make the folder if it is not there, and be ready to append rows."""
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.count = len(self.rows())
+        return self
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def checkpoint(self, name: str) -> Path:
+        """The file of a checkpoint: 'last', 'best', …"""
+        return self.checkpoints / f"{_safe(name)}.weft"
+
+    # ------------------------------------------------------------------------------ whole files
+    def write_json(self, name: str, content: Any) -> None:
+        """Replace `<name>.json`."""
+        with replacing(self.path / f"{name}.json") as file:
+            file.write((json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode())
+
+    def read_json(self, name: str) -> Any:
+        """The content of `<name>.json`; an empty dict if it is not there."""
+        path = self.path / f"{name}.json"
+        if not path.exists():
+            return {}
+        try:
+            return _back(json.loads(path.read_text("utf-8")))
+        except ValueError as error:
+            raise OptionError(f"{path}: not a readable JSON file: {error}") from None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.read_json("settings")
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return self.read_json("result")
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        return self.read_json("environment")
+
+    def log(self, text: str) -> None:
+        """Add a line with the time to log.txt."""
+        with open(self.path / "log.txt", "a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
+
+    # ------------------------------------------------------------------------------ rows
+    def append(self, row: Row) -> None:
+        """Add a row to metrics.jsonl, and a row of an epoch to metrics.csv."""
+        if self._file is None:
+            self._file = open(self.path / "metrics.jsonl", "a", encoding="utf-8")
+        self._file.write(json.dumps(_plain(row), allow_nan=False, ensure_ascii=False) + "\n")
+        self._file.flush()
+        self.count += 1
+        if row.get("kind") == "epoch":
+            self._append_table(row)
+
+    def rows(self, kind: str | None = None) -> list[Row]:
+        """All rows, or those of a kind ('step', 'epoch'); a line that was torn by a kill ends them."""
+        return [row for row in self._read_rows() if kind is None or row.get("kind") == kind]
+
+    def _read_rows(self) -> Iterator[Row]:
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return
+        with open(path, "rb") as file:
+            for line in file:
+                try:
+                    row = json.loads(line) if line.endswith(b"\n") else None
+                except ValueError:
+                    row = None
+                if not isinstance(row, dict):
+                    return
+                yield _back(row)
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` rows: a resumed run writes the others anew."""
+        rows = list(self._read_rows())[:count]
+        self.close()
+        with replacing(self.path / "metrics.jsonl") as file:
+            for row in rows:
+                file.write((json.dumps(_plain(row), allow_nan=False, ensure_ascii=False) + "\n").encode())
+        self.count = len(rows)
+        self._write_table([row for row in rows if row.get("kind") == "epoch"])
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # ------------------------------------------------------------------------------ the table of epochs
+    def _append_table(self, row: Row) -> None:
+        path = self.path / "metrics.csv"
+        columns = _columns([row])
+        if path.exists():
+            with open(path, encoding="utf-8", newline="") as file:
+                known = next(csv.reader(file), [])
+            if set(columns) <= set(known):
+                with open(path, "a", encoding="utf-8", newline="") as file:
+                    csv.writer(file).writerow([_cell(row.get(name)) for name in known])
+                return
+        self._write_table(self.rows("epoch"))
+
+    def _write_table(self, rows: list[Row]) -> None:
+        columns = _columns(rows)
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(columns)
+        writer.writerows([[_cell(row.get(name)) for name in columns] for row in rows])
+        with replacing(self.path / "metrics.csv") as file:
+            file.write(text.getvalue().encode())
+
+
+def environment() -> dict[str, Any]:
+    """Versions, processor and settings that a run depends on."""
+    import numpy
+
+    import weft
+
+    return {
+        "weft": weft.__version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "system": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": weft.get_num_threads(),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+
+
+def _columns(rows: list[Row]) -> list[str]:
+    """Epoch, step, then the figures in the order in which they came."""
+    names = dict.fromkeys(name for row in rows for name in row if name != "kind")
+    return [*(name for name in ("epoch", "step") if name in names), *(n for n in names if n not in ("epoch", "step"))]
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else repr(value) if isinstance(value, float) else value
+
+
+def _safe(name: str) -> str:
+    """A name that can be a file's."""
+    return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "run"
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: numbers that are not finite become the strings 'nan', 'inf', '-inf'."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(part) for part in value]
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _back(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _back(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_back(part) for part in value]
+    return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value

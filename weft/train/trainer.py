@@ -1,0 +1,476 @@
+"""The trainer: a task, data, and everything between the first step and the folder with the results."""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import random
+from ..errors import OptionError
+from ..runtime.threads import get_num_threads, set_num_threads
+from ..tensor import Tensor
+from .callbacks import Callback, ModelCheckpoint
+from .checkpoint import Tree, clear_leftovers, load_checkpoint, newest_checkpoint, rotate, save_checkpoint
+from .configure import Schedule, read_optimizers
+from .evaluate import evaluate, predict
+from .history import History
+from .logger import Logbook
+from .loop import FitLoop
+from .progress import Display, make_display
+from .runs import RunFolder, environment
+from .signals import Signals
+from .step import EvalStep
+from .task import Task
+
+__all__ = ["Trainer"]
+
+
+class Trainer:
+    """Trains a task: compiled steps, validation, checkpoints, logs, progress.
+
+    max_epochs: 1000 unless a limit of steps or time is given. max_time: seconds or "HH:MM:SS".
+    run_folder: a path; None makes a new folder under `runs/` (or $WEFT_RUNS); False writes nothing.
+    compile: True with a fall-back to eager code (one warning says why), 'error' to raise instead, False never.
+    precision: '32' or 'bf16-mixed'. gradient_clip_val: a bound for the norm (or, gradient_clip_algorithm='value', for
+    each element) of gradients. accumulate_grad_batches: batches whose mean gradient makes one update.
+    val_check_interval: a share of an epoch (1.0: at its end) or a number of batches.
+    progress: True, False, or None: live in a terminal, one line an epoch elsewhere.
+
+    >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    >>> history = Trainer(max_epochs=5).fit(Classification(model, lr=1e-3), train_loader, val_loader)
+    """
+
+    def __init__(
+        self,
+        max_epochs: int | None = None,
+        max_steps: int = -1,
+        max_time: float | str | None = None,
+        *,
+        callbacks: Callback | Iterable[Callback] = (),
+        run_folder: str | os.PathLike[str] | RunFolder | bool | None = None,
+        compile: bool | str = True,
+        precision: str = "32",
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str = "norm",
+        accumulate_grad_batches: int = 1,
+        val_check_interval: float | int = 1.0,
+        check_val_every_n_epoch: int = 1,
+        limit_train_batches: int | float | None = None,
+        limit_val_batches: int | float | None = None,
+        log_every_n_steps: int = 50,
+        enable_checkpointing: bool = True,
+        settings: dict[str, Any] | None = None,
+        seed: int | None = None,
+        progress: bool | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.max_epochs = 1000 if max_epochs is None and max_steps < 0 and max_time is None else max_epochs
+        self.max_steps, self.max_time, self.max_seconds = max_steps, max_time, _seconds(max_time)
+        self._given = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+        self.callbacks: list[Callback] = list(self._given)
+        self.run_folder, self.compile, self.precision = run_folder, compile, precision
+        self.gradient_clip_val, self.gradient_clip_algorithm = gradient_clip_val, gradient_clip_algorithm
+        self.accumulate_grad_batches = accumulate_grad_batches
+        self.val_check_interval, self.check_val_every_n_epoch = val_check_interval, check_val_every_n_epoch
+        self.limit_train_batches, self.limit_val_batches = limit_train_batches, limit_val_batches
+        self.log_every_n_steps, self.enable_checkpointing = log_every_n_steps, enable_checkpointing
+        self.settings, self.seed, self.progress, self.threads = settings or {}, seed, progress, threads
+        self._check_options()
+        self.precision_plugin: Any = None
+        self.signals, self.display = Signals(), Display()
+        self.history, self.run = History(), None
+        self.logbook = Logbook(None)
+        self.callback_metrics: dict[str, float] = {}
+        self.step_figures: dict[str, float] = {}
+        self.should_stop = False
+        self.optimizers: list[Any] = []
+        self.schedules: list[Schedule] = []
+        self.loop: FitLoop | None = None
+        self._eval_steps: dict[str, EvalStep] = {}
+        self._saves: list[str] = []
+        self._removals: list[str] = []
+        self._unsaved: OSError | None = None
+
+    def _check_options(self) -> None:
+        for name, least in {
+            "accumulate_grad_batches": 1,
+            "log_every_n_steps": 1,
+            "check_val_every_n_epoch": 1,
+        }.items():
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
+                raise OptionError(
+                    f"Trainer: {name} must be a whole number of at least {least}, got {getattr(self, name)!r}"
+                )
+        if self.max_epochs is not None and self.max_epochs < 0:
+            raise OptionError(f"Trainer: max_epochs must not be negative, got {self.max_epochs}")
+        interval = self.val_check_interval
+        if isinstance(interval, bool) or not (interval >= 1 if isinstance(interval, int) else 0 < interval <= 1):
+            raise OptionError(
+                f"Trainer: val_check_interval must be a share of an epoch in (0, 1] or a number of batches, got {interval!r}"
+            )
+        if self.gradient_clip_algorithm not in ("norm", "value"):
+            raise OptionError(
+                f"Trainer: gradient_clip_algorithm must be 'norm' or 'value', got {self.gradient_clip_algorithm!r}"
+            )
+        wrong = [c for c in self.callbacks if not isinstance(c, Callback)]
+        if wrong:
+            raise OptionError(f"Trainer: callbacks must be of weft.train.Callback, got {type(wrong[0]).__name__}")
+
+    # ------------------------------------------------------------------------------ where it stands
+    @property
+    def current_epoch(self) -> int:
+        return 0 if self.loop is None else self.loop.position.epoch
+
+    @property
+    def global_step(self) -> int:
+        """Updates made so far."""
+        return 0 if self.loop is None else self.loop.position.step
+
+    @property
+    def accumulating(self) -> bool:
+        """Whether gradients of some batches wait for an update."""
+        return self.loop is not None and self.loop.position.pending > 0
+
+    @property
+    def validates(self) -> bool:
+        """Whether this training has a validation."""
+        loop = self.loop
+        return loop is not None and loop.val is not None and loop.task.defines("validation_step")
+
+    def val_due(self, epoch: int) -> bool:
+        """Whether the end of this epoch is validated."""
+        return self.val_check_interval == 1.0 and (epoch + 1) % self.check_val_every_n_epoch == 0
+
+    def val_every_batches(self, length: int | None) -> int:
+        """After how many batches there is a validation within the epoch; 0: there is none."""
+        interval = self.val_check_interval
+        if isinstance(interval, int):
+            return interval
+        if interval == 1.0:
+            return 0
+        if length is None:
+            raise OptionError(
+                "Trainer: a share as val_check_interval needs a loader with a length; give a number of batches"
+            )
+        return max(1, int(length * interval))
+
+    def stop(self, reason: str) -> None:
+        """End the training after this step."""
+        self.should_stop = True
+        self.history.stopped_by = self.history.stopped_by or reason
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """The loss as `manual_backward` differentiates it."""
+        return loss
+
+    # ------------------------------------------------------------------------------ training
+    def fit(
+        self,
+        task: Task,
+        train_loader: Iterable[Any],
+        val_loader: Iterable[Any] | None = None,
+        resume: bool | str | os.PathLike[str] = False,
+    ) -> History:
+        """Train; the figures of every epoch.
+
+        resume: True continues from the newest whole checkpoint of the run folder (and starts anew if there is none); a
+        path names a checkpoint or a run folder. Ctrl-C ends the step, saves, and raises KeyboardInterrupt.
+        """
+        if not isinstance(task, Task):
+            raise OptionError(
+                f"fit: expected a weft.train.Task, got {type(task).__name__}; wrap a model as Classification(model)"
+            )
+        if self.seed is not None:
+            random.manual_seed(self.seed)
+        self._prepare(task, train_loader, val_loader)
+        self._open_run(task, resume)
+        threads = get_num_threads()
+        try:
+            if self.threads is not None:
+                set_num_threads(self.threads)
+            self._train(task)
+        finally:
+            set_num_threads(threads)
+        return self.history
+
+    def _prepare(self, task: Task, train_loader: Any, val_loader: Any) -> None:
+        task.attach(self)
+        self.history, self.callback_metrics, self.step_figures = History(), {}, {}
+        self.should_stop, self._saves, self._removals, self._unsaved = False, [], [], None
+        task.recorder.metrics.clear()
+        self.optimizers, self.schedules = read_optimizers(task.configure_optimizers())
+        self.callbacks = [*self._given, *self._usual_callbacks()]
+        for callback in self.callbacks:
+            callback.prepare(task)
+        self.loop = FitLoop(self, task, train_loader, val_loader)
+
+    def _usual_callbacks(self) -> list[Callback]:
+        """What every training has unless it brings its own."""
+        usual = []
+        if self.enable_checkpointing and self.run_folder is not False:
+            usual.append(ModelCheckpoint)
+        return [kind() for kind in usual if not any(isinstance(c, kind) for c in self._given)]
+
+    def _open_run(self, task: Task, resume: bool | str | os.PathLike[str]) -> None:
+        """The folder, the state of a checkpoint, the log; errors of the disk show here, before any work is done."""
+        found = self._checkpoint_to_resume(resume)
+        if found is not None:
+            self.loop.restore(found[1], found[0])
+        if self.run_folder is not False:
+            try:
+                self.run = self._folder(task)
+                self._start_run(found)
+            except OSError as error:
+                raise _disk_error(error, self.run.path if self.run else self.run_folder) from error
+        self.logbook = Logbook(self.run)
+        self.logbook.start(self.global_step)
+
+    def _folder(self, task: Task) -> RunFolder:
+        if isinstance(self.run_folder, RunFolder):
+            return self.run_folder.open()
+        if self.run_folder is None or self.run_folder is True:
+            return RunFolder.create(name=type(task).__name__.lower())
+        return RunFolder(self.run_folder).open()
+
+    def _start_run(self, found: tuple[Any, Tree] | None) -> None:
+        run = self.run
+        clear_leftovers(run.checkpoints)
+        run.truncate(0 if found is None else found[1]["rows"])
+        if found is None:
+            run.write_json("settings", self._described() | self.settings)
+            run.write_json("environment", environment())
+            if self.enable_checkpointing:
+                rotate(self.loop.state(), run.checkpoints)
+        else:
+            run.log(f"resumed from {Path(found[0]).name} at epoch {self.current_epoch}, step {self.global_step}")
+
+    def _described(self) -> dict[str, Any]:
+        names = (
+            "max_epochs",
+            "max_steps",
+            "max_time",
+            "precision",
+            "gradient_clip_val",
+            "accumulate_grad_batches",
+            "seed",
+        )
+        return {"task": type(self.loop.task).__name__} | {name: getattr(self, name) for name in names}
+
+    def _checkpoint_to_resume(self, resume: Any) -> tuple[Any, Tree] | None:
+        if resume is False or resume is None:
+            return None
+        if resume is True:
+            if self.run_folder is None or isinstance(self.run_folder, bool):
+                raise OptionError("fit: resume=True needs Trainer(run_folder=…) to know which run; or give a path")
+            folder = self.run_folder.path if isinstance(self.run_folder, RunFolder) else Path(self.run_folder)
+            return newest_checkpoint(folder / "checkpoints")
+        path = Path(resume)
+        if not path.is_dir():
+            return path, load_checkpoint(path)
+        found = newest_checkpoint(path / "checkpoints" if (path / "checkpoints").is_dir() else path)
+        if found is None:
+            raise OptionError(f"fit: resume={str(path)!r}: there is no checkpoint in this folder")
+        return found
+
+    def _train(self, task: Task) -> None:
+        self.display = make_display(self.progress)
+        try:
+            with self.signals.watching():
+                self.display.start(self.max_epochs)
+                self.hook("on_fit_start")
+                self.loop.run()
+                self.safe_point(last=True)
+                self.hook("on_fit_end")
+            self._finish(finished=True)
+        except BaseException as error:
+            self._broken_off(error)
+            raise
+        finally:
+            self.display.close()
+        if self._unsaved is not None:
+            raise _disk_error(self._unsaved, self.run.path) from self._unsaved
+
+    def _broken_off(self, error: BaseException) -> None:
+        """Ctrl-C or an error: save what is whole, and say how to go on."""
+        self.hook("on_exception", error)
+        kept = self.run is not None and self.enable_checkpointing
+        if kept and self.signals.safe:
+            self._write(["last"])
+        self.history.stopped_by = (
+            "Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        )
+        self._finish(finished=False)
+        if kept and isinstance(error, KeyboardInterrupt):
+            self.display.say(
+                f"Interrupted at epoch {self.current_epoch + 1}, step {self.global_step}. Saved; to continue: "
+                f"Trainer(run_folder={str(self.run.path)!r}).fit(…, resume=True)"
+            )
+
+    def _finish(self, finished: bool) -> None:
+        """Close the run: the result, the curves."""
+        position, history = self.loop.position, self.history
+        history.finished, history.seconds = finished, self.loop.elapsed()
+        history.data_wait = position.waiting / position.training if position.training else 0.0
+        history.figures = dict(self.callback_metrics)
+        self.logbook.close()
+        if self.run is None:
+            return
+        result = {
+            "finished": finished,
+            "stopped_by": history.stopped_by,
+            "figures": history.figures,
+            "seconds": history.seconds,
+            "data_wait": history.data_wait,
+            "epochs": position.epoch,
+            "steps": position.step,
+            "compiled": self.loop.step.run.compiled is not None,
+        }
+        try:
+            self.run.write_json("result", result)
+            self.run.log(
+                ("finished" if finished else f"ended: {history.stopped_by}") + f" after {history.seconds:.1f} s"
+            )
+            self._draw()
+        except OSError as error:
+            warnings.warn(f"{self.run.path}: the result could not be written: {error}", stacklevel=2)
+        self.display.say(
+            f"{history.seconds:.1f} s, {history.data_wait:.1%} of the training time waiting for data; run: {self.run.path}"
+        )
+
+    def _draw(self) -> None:
+        from .curves import draw_run
+
+        draw_run(self.run, self.display.say)
+
+    # ------------------------------------------------------------------------------ callbacks
+    def hook(self, name: str, *given: Any) -> None:
+        """Call a moment of the task, then of every callback."""
+        task = self.loop.task
+        if not given and hasattr(task, name):
+            getattr(task, name)()
+        for callback in self.callbacks:
+            getattr(callback, name)(self, task, *given)
+
+    def callback_states(self) -> list[Tree]:
+        return [{"class": type(c).__name__, "state": c.state_dict()} for c in self.callbacks]
+
+    def load_callback_states(self, states: Sequence[Tree]) -> None:
+        """Each callback takes the first state of its class that is left."""
+        left = list(states)
+        for callback in self.callbacks:
+            found = next((s for s in left if s["class"] == type(callback).__name__), None)
+            if found is not None:
+                left.remove(found)
+                callback.load_state_dict(found["state"])
+
+    def averaged_weights(self) -> Tree | None:
+        """The weights that a callback validates in the place of the trained ones (EMA, SWA)."""
+        found = [c.averaged_weights(self.loop.task) for c in self.callbacks if hasattr(c, "averaged_weights")]
+        return next((weights for weights in found if weights is not None), None)
+
+    # ------------------------------------------------------------------------------ checkpoints
+    def request_save(self, name: str) -> None:
+        """Write this checkpoint as soon as the step (or epoch) is complete."""
+        if name not in self._saves:
+            self._saves.append(name)
+
+    def request_removal(self, name: str) -> None:
+        """Remove this checkpoint once the next is written."""
+        self._removals.append(name)
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Write the present state to a file."""
+        save_checkpoint(self.loop.state(), path)
+
+    def safe_point(self, last: bool = False) -> None:
+        """Between two steps: write the checkpoints that were asked for, then let Ctrl-C through."""
+        if self.run is not None and self.enable_checkpointing:
+            names = list(dict.fromkeys([*self._saves, "last"] if last else self._saves))
+            if names:
+                self._write(names)
+        self._saves = []
+        self.signals.check()
+
+    def _write(self, names: list[str]) -> None:
+        """Write checkpoints. A full disk costs this one, never an older one; training goes on."""
+        tree, folder = self.loop.state(), self.run.checkpoints
+        try:
+            for name in names:
+                if name == "last":
+                    rotate(tree, folder)
+                else:
+                    save_checkpoint(tree, self.run.checkpoint(name))
+            for name in self._removals:
+                self.run.checkpoint(name).unlink(missing_ok=True)
+            self._removals, self._unsaved = [], None
+        except OSError as error:
+            self._unsaved = error
+            warnings.warn(
+                f"{folder}: the checkpoint at step {self.global_step} could not be written ({error.strerror or error}); "
+                "the earlier ones are whole, training goes on",
+                stacklevel=3,
+            )
+
+    # ------------------------------------------------------------------------------ without training
+    def eval_step(self, task: Task, step: str) -> EvalStep:
+        """The compiled form of a step without training, kept for the next time."""
+        found = self._eval_steps.get(step)
+        if found is None or found.task is not task:
+            found = self._eval_steps[step] = EvalStep(
+                task, step, precision=self.precision_plugin, compile_option=self.compile, threads=self.threads
+            )
+        return found
+
+    def validate(self, task: Task, loader: Iterable[Any]) -> dict[str, float]:
+        """The figures of `validation_step` over a loader."""
+        return self._alone(task, lambda: evaluate(self, task, loader, "validation_step"))
+
+    def test(self, task: Task, loader: Iterable[Any]) -> dict[str, float]:
+        """The figures of `test_step` over a loader; they are also written to the result of the run, if there is one."""
+        figures = self._alone(task, lambda: evaluate(self, task, loader, "test_step"))
+        if self.run is not None:
+            result = self.run.result
+            self.run.write_json("result", result | {"figures": result.get("figures", {}) | figures})
+        return figures
+
+    def predict(self, task: Task, loader: Iterable[Any]) -> Any:
+        """The outputs of `predict_step`, those of all batches joined along the first dimension."""
+        return self._alone(task, lambda: predict(self, task, loader))
+
+    def _alone(self, task: Task, work: Any) -> Any:
+        task.attach(self)
+        threads = get_num_threads()
+        try:
+            if self.threads is not None:
+                set_num_threads(self.threads)
+            return work()
+        finally:
+            set_num_threads(threads)
+
+
+def _seconds(limit: float | str | None) -> float | None:
+    """Seconds of a number or of "[DD:]HH:MM:SS"."""
+    if limit is None or not isinstance(limit, str):
+        return limit
+    parts = limit.split(":")
+    try:
+        days, hours, minutes, seconds = (0.0,) * (4 - len(parts)) + tuple(map(float, parts))
+    except ValueError:
+        raise OptionError(f"max_time: expected seconds or 'HH:MM:SS', got {limit!r}") from None
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _disk_error(error: OSError, path: Any) -> OSError:
+    """The same error, with what to do about it."""
+    advice = {
+        errno.ENOSPC: "the disk is full: free some space, or choose another run_folder",
+        errno.EDQUOT: "the quota is used up: free some space, or choose another run_folder",
+        errno.EACCES: "this folder cannot be written to: choose another run_folder",
+        errno.EPERM: "this folder cannot be written to: choose another run_folder",
+        errno.EROFS: "the file system is read-only: choose another run_folder",
+    }.get(error.errno, "the run folder cannot be written")
+    return type(error)(error.errno, f"{path}: {advice} ({error.strerror or error})")
