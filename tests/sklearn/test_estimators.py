@@ -217,7 +217,7 @@ def test_a_full_batch_of_one_layer_is_logistic_regression(classes):
 
 def test_a_linear_network_finds_the_least_squares(numbers):
     x, y = numbers
-    model = Regressor(hidden=(), optimizer="sgd", lr=0.05, max_epochs=300, tol=0, random_state=0).fit(x, y)
+    model = Regressor(hidden=(), optimizer="sgd", lr=0.05, max_epochs=300, n_iter_no_change=300).fit(x, y)
     expected = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y)[0]
     np.testing.assert_allclose(model.module_.output.weight.detach()[0], expected[:-1], rtol=1e-6)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 import weft
 from weft import nn
@@ -19,7 +18,9 @@ def digits(count: int = 1797) -> tuple[weft.Tensor, weft.Tensor]:
     return weft.tensor(x), weft.tensor(labels[order]).long()
 
 
-def loader(x: weft.Tensor, y: weft.Tensor, batch_size: int = 32, shuffle: bool = False, **options: object) -> DataLoader:
+def loader(
+    x: weft.Tensor, y: weft.Tensor, batch_size: int = 32, shuffle: bool = False, **options: object
+) -> DataLoader:
     return DataLoader(TensorDataset(x, y), batch_size=batch_size, shuffle=shuffle, seed=7, **options)
 
 
@@ -27,8 +28,10 @@ def mlp(dropout: float = 0.0, hidden: int = 16) -> nn.Sequential:
     return nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, 10))
 
 
-def torch_mlp(model: nn.Module) -> torch.nn.Sequential:
+def torch_mlp(model: nn.Module) -> object:
     """The same network in PyTorch, with the same weights."""
+    import torch
+
     hidden = model[0].weight.shape[0]
     net = torch.nn.Sequential(
         torch.nn.Linear(64, hidden), torch.nn.ReLU(), torch.nn.Dropout(0.0), torch.nn.Linear(hidden, 10)

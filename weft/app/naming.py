@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,14 +90,17 @@ def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_setting(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Settings of the recipe on the line that begin so, with their help."""
-    fields = _fields(ctx.params)
+    fields = _settings(ctx.params.get("recipe")).describe()
     return [(f"{f.name}=", f"{f.help} ({f.default})") for f in fields if f.name.startswith(incomplete)]
 
 
-def _fields(parameters: Mapping[str, Any]) -> list[Any]:
-    from ..recipes import Settings, get
+def _settings(recipe: str | None) -> Any:
+    """The settings of a recipe, or of the one that the line being completed names; without one, those that all have.
 
-    try:
-        return get(parameters.get("recipe") or "").Settings.describe()
-    except Exception:
-        return Settings.describe()  # no such recipe: what all have
+    Where an option still lacks its value the parser tells nothing about the line: then its words are looked through.
+    """
+    from ..recipes import Settings, get, names
+
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    named = next((word for word in (recipe, *line.split()) if word in names()), None)
+    return get(named).Settings if named else Settings

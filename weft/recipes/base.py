@@ -176,9 +176,9 @@ class Recipe(ABC):
 class Trained(Recipe):
     """A recipe trained by gradients: it states data and task, the trainer does the rest."""
 
-    def callbacks(self, settings: Any) -> list[Any]:
-        """Callbacks of the trainer beside its own."""
-        return []
+    def trainer_options(self, settings: Any) -> dict[str, Any]:
+        """Arguments of the trainer that this recipe needs, beside the number of epochs: callbacks, clipping …"""
+        return {}
 
     def picture(self, task: Task, splits: Splits) -> Figure | None:
         """A picture of the trained model; drawn into `picture.png`."""
@@ -188,7 +188,7 @@ class Trained(Recipe):
         """Train, test on the test split, draw."""
         splits = self.data(run.settings, run.root)
         task = self.task(run.settings, splits)
-        trainer = run.trainer(callbacks=self.callbacks(run.settings))
+        trainer = run.trainer(**self.trainer_options(run.settings))
         trainer.fit(task, splits.train, splits.validation, resume=run.resume)
         figures = trainer.test(task, splits.test)
         run.draw(lambda: self.picture(task, splits))

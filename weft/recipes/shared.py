@@ -22,31 +22,32 @@ AT_ONCE = 500  # examples in one step of a test, where no gradients take memory
 
 
 def loaders(
-    settings: TrainSettings, train: Pair, validation: Pair | None, test: Pair, batch_transform: Any = None
+    settings: TrainSettings,
+    train: Pair,
+    validation: Pair | None,
+    test: Pair,
+    *,
+    batch_transform: Any = None,
+    at_once: int = AT_ONCE,
 ) -> Splits:
     """Loaders that shuffle the training part; there the rows left over after the last full batch sit out an epoch.
 
     So every training step has the same sizes, and one compiled plan serves all of them.
     """
-    size = min(settings.batch_size, len(train[1]))
     shuffled = DataLoader(
         TensorDataset(*train),
-        batch_size=size,
+        batch_size=min(settings.batch_size, len(train[1])),
         shuffle=True,
         drop_last=True,
         seed=settings.seed,
         batch_transform=batch_transform,
     )
-    return Splits(shuffled, in_order(validation) if validation else None, in_order(test))
+    return Splits(shuffled, in_order(validation, at_once) if validation else None, in_order(test, at_once))
 
 
-def in_order(pair: Pair) -> DataLoader:
-    return DataLoader(TensorDataset(*pair), batch_size=min(AT_ONCE, len(pair[1])))
-
-
-def shuffled(count: int, seed: int) -> Tensor:
-    """The numbers 0 … count − 1 in an order that depends on the seed alone."""
-    return weft.tensor(weft.Generator().manual_seed(seed).permutation(count))
+def in_order(pair: Pair, at_once: int = AT_ONCE) -> DataLoader:
+    """A loader for testing."""
+    return DataLoader(TensorDataset(*pair), batch_size=min(at_once, len(pair[1])))
 
 
 def one_cycle(
@@ -97,7 +98,7 @@ def image_splits(settings: ImageSettings, source: Callable[..., Any], root: Any,
     train, test = (_images(source(root=root, train=part, download=True), settings.limit) for part in (True, False))
     held = min(settings.holdout, len(train[1]) // 5)
     kept, apart = tuple(part[held:] for part in train), tuple(part[:held] for part in train)
-    return loaders(settings, kept, apart if held else None, test, batch_transform)
+    return loaders(settings, kept, apart if held else None, test, batch_transform=batch_transform)
 
 
 def _images(source: Any, limit: int | None) -> Pair:

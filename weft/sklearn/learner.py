@@ -75,6 +75,7 @@ class Learner:
         for rows, targets, weights in sample.batches(size, generator):
             loss = self._step(weft.from_numpy(rows), weft.from_numpy(targets), weft.from_numpy(weights))
             total, weight = total + loss.item(), weight + float(weights.sum())
+        self.module.eval()
         return total / weight
 
     def _train(self, rows: Tensor, targets: Tensor, weights: Tensor) -> Tensor:

@@ -13,7 +13,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "history": ("History",),
     "runs": ("RunFolder", "runs_folder"),
     "checkpoint": ("CheckpointError", "load_checkpoint", "load_weights", "save_checkpoint"),
-    "callbacks": ("Callback", "EarlyStopping", "ModelCheckpoint"),
+    "callbacks": (
+        *("Callback", "EarlyStopping", "EMA", "GradientFlow", "LearningRateMonitor", "ModelCheckpoint"),
+        *("NotFiniteError", "StopOnNaN", "SWA", "Timer", "UpdateRatio"),
+    ),
+    "precision": ("GradScaler",),
 }
 _MODULES = ("callbacks", "curves", "events", "logger", "precision", "progress", "selection", "startup")
 

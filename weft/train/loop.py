@@ -151,7 +151,8 @@ class FitLoop:
         index = position.batch
         trainer.hook("on_train_batch_start", batch, index)
         update = position.pending + 1 >= self.step.accumulate
-        loss, values, fed = self.step(batch, update, update and self._watching())
+        watch = update and self._watching()
+        loss, values, fed = self.step(batch, update, watch)
         size = batch_size_of(batch)
         numbers = self._numbers(loss, values, size)
         self.task.recorder.feed(fed)
@@ -161,11 +162,15 @@ class FitLoop:
         if update:
             self._updated()
         trainer.hook("on_train_batch_end", numbers, batch, index)
-        self._log_step(numbers, update)
+        if update and (watch or self._log_due()):
+            row = {"kind": "step", "epoch": position.epoch, "step": position.step}
+            trainer.logbook.add(row | numbers | trainer.further_figures())
         trainer.display.batch(position.batch, size, self._shown(numbers))
 
     def _watching(self) -> bool:
-        return any(self.position.step % m.every_n_steps == 0 for m in self.step.monitors)
+        """Whether the update that comes is one that monitors look at."""
+        step = self.position.step + 1
+        return any(step % m.every_n_steps == 0 or step == 1 for m in self.step.monitors)
 
     def _numbers(self, loss: Any, values: Any, size: int) -> dict[str, float]:
         """What the step logged as numbers, the loss among them."""
@@ -215,11 +220,18 @@ class FitLoop:
             name: numbers[name] for name in self.task.recorder.shown if name in numbers and name != "train_loss"
         }
 
-    def _log_step(self, numbers: dict[str, float], update: bool) -> None:
-        trainer, step = self.trainer, self.position.step
-        if update and (step % trainer.log_every_n_steps == 0 or step == 1):
-            row = {"kind": "step", "epoch": self.position.epoch, "step": step}
-            trainer.logbook.add(row | numbers | trainer.step_figures)
+    def _log_due(self) -> bool:
+        return self.position.step % self.trainer.log_every_n_steps == 0 or self.position.step == 1
+
+    def silent_step(self, batch: Any) -> None:
+        """A step that nobody is told of: the training, repeated."""
+        position = self.position
+        update = position.pending + 1 >= self.step.accumulate
+        self.step(batch, update, False)
+        position.batch += 1
+        position.pending = 0 if update else position.pending + 1
+        if update:
+            self._updated()
 
     def validate(self) -> None:
         """Validate, if there is data and a step for it."""
@@ -236,7 +248,7 @@ class FitLoop:
         """The row of an epoch (so far): means of training, figures of validation."""
         trainer, position = self.trainer, self.position
         row = {"kind": "epoch", "epoch": position.epoch, "step": position.step}
-        row |= trainer.callback_metrics | {"seconds": round(self.elapsed(), 3)}
+        row |= trainer.callback_metrics | trainer.further_figures() | {"seconds": round(self.elapsed(), 3)}
         trainer.history.rows.append(row)
         trainer.logbook.add(row)
         trainer.display.row(row, self.task.recorder.shown)

@@ -94,11 +94,12 @@ class Means:
         pair[1] += weight
 
     def add_all(self, values: Logged, batch_size: int) -> dict[str, float]:
-        """Add what a step logged; its numbers."""
+        """Add what a step logged, but for values with weight 0; the numbers."""
         out = {}
         for name, (value, given) in values.items():
             out[name] = as_float(value)
-            self.add(name, out[name], batch_size if given is None else given)
+            if given != 0:
+                self.add(name, out[name], batch_size if given is None else given)
         return out
 
     def compute(self) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import json
 import math
 import os
@@ -26,6 +27,7 @@ from ..io.atomic import replacing
 __all__ = ["RunFolder", "runs_folder"]
 
 Row = dict[str, Any]
+OWN_FILES = ("*.json", "metrics.*", "events.out.tfevents.*", "*.png", "log.txt", "checkpoints")
 
 
 def runs_folder() -> Path:
@@ -64,6 +66,18 @@ class RunFolder:
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.count = len(self.rows())
         return self
+
+    def put_aside(self) -> Path | None:
+        """Move an earlier run in this folder to `earlier-1` (2, 3 …) within it; None: there is none."""
+        if not (self.rows() or list(self.checkpoints.glob("*.weft"))):
+            return None
+        self.close()
+        place = next(p for p in (self.path / f"earlier-{n}" for n in itertools.count(1)) if not p.exists())
+        place.mkdir()
+        for path in [p for pattern in OWN_FILES for p in self.path.glob(pattern)]:
+            path.rename(place / path.name)
+        self.open()
+        return place
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"

@@ -153,7 +153,7 @@ class TrainStep:
         with no_grad():
             for monitor, before in zip(looking, kept, strict=True):
                 for name, value in (monitor.after_update(task, optimizer, before) or {}).items():
-                    task.recorder.log(name, value, False, 1)
+                    task.recorder.log(name, value, False, 0)  # no mean over the epoch
         optimizer.zero_grad()
 
     def _closure_step(self, batch: Any, index: Any, number: int) -> Any:

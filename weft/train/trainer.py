@@ -13,11 +13,12 @@ from .. import random
 from ..errors import OptionError
 from ..runtime.threads import get_num_threads, set_num_threads
 from ..tensor import Tensor
-from .callbacks import Callback, ModelCheckpoint
+from .callbacks import Callback, LearningRateMonitor, ModelCheckpoint, StopOnNaN
 from .checkpoint import Tree, clear_leftovers, load_checkpoint, newest_checkpoint, rotate, save_checkpoint
 from .configure import Schedule, read_optimizers
 from .evaluate import evaluate, predict
 from .history import History
+from .limits import seconds_of
 from .logger import Logbook
 from .loop import FitLoop
 from .progress import Display, make_display
@@ -33,7 +34,8 @@ class Trainer:
     """Trains a task: compiled steps, validation, checkpoints, logs, progress.
 
     max_epochs: 1000 unless a limit of steps or time is given. max_time: seconds or "HH:MM:SS".
-    run_folder: a path; None makes a new folder under `runs/` (or $WEFT_RUNS); False writes nothing.
+    run_folder: a path (a run that is there already is put aside, unless it is resumed); None makes a new folder under
+    `runs/` (or $WEFT_RUNS); False writes nothing.
     compile: True with a fall-back to eager code (one warning says why), 'error' to raise instead, False never.
     precision: '32' or 'bf16-mixed'. gradient_clip_val: a bound for the norm (or, gradient_clip_algorithm='value', for
     each element) of gradients. accumulate_grad_batches: batches whose mean gradient makes one update.
@@ -69,7 +71,7 @@ class Trainer:
         threads: int | None = None,
     ) -> None:
         self.max_epochs = 1000 if max_epochs is None and max_steps < 0 and max_time is None else max_epochs
-        self.max_steps, self.max_time, self.max_seconds = max_steps, max_time, _seconds(max_time)
+        self.max_steps, self.max_time, self.max_seconds = max_steps, max_time, seconds_of(max_time)
         self._given = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
         self.callbacks: list[Callback] = list(self._given)
         self.run_folder, self.compile, self.precision = run_folder, compile, precision
@@ -85,7 +87,6 @@ class Trainer:
         self.history, self.run = History(), None
         self.logbook = Logbook(None)
         self.callback_metrics: dict[str, float] = {}
-        self.step_figures: dict[str, float] = {}
         self.should_stop = False
         self.optimizers: list[Any] = []
         self.schedules: list[Schedule] = []
@@ -199,7 +200,7 @@ class Trainer:
 
     def _prepare(self, task: Task, train_loader: Any, val_loader: Any) -> None:
         task.attach(self)
-        self.history, self.callback_metrics, self.step_figures = History(), {}, {}
+        self.history, self.callback_metrics = History(), {}
         self.should_stop, self._saves, self._removals, self._unsaved = False, [], [], None
         task.recorder.metrics.clear()
         self.optimizers, self.schedules = read_optimizers(task.configure_optimizers())
@@ -210,7 +211,7 @@ class Trainer:
 
     def _usual_callbacks(self) -> list[Callback]:
         """What every training has unless it brings its own."""
-        usual = []
+        usual = [LearningRateMonitor, StopOnNaN]
         if self.enable_checkpointing and self.run_folder is not False:
             usual.append(ModelCheckpoint)
         return [kind() for kind in usual if not any(isinstance(c, kind) for c in self._given)]
@@ -238,6 +239,8 @@ class Trainer:
 
     def _start_run(self, found: tuple[Any, Tree] | None) -> None:
         run = self.run
+        if found is None and (earlier := run.put_aside()) is not None:
+            run.log(f"the run that was here is now in {earlier.name}/")
         clear_leftovers(run.checkpoints)
         run.truncate(0 if found is None else found[1]["rows"])
         if found is None:
@@ -355,6 +358,10 @@ class Trainer:
         for callback in self.callbacks:
             getattr(callback, name)(self, task, *given)
 
+    def further_figures(self) -> dict[str, float]:
+        """What callbacks add to a row of the log."""
+        return {k: v for c in self.callbacks for k, v in c.figures(self, self.loop.task).items()}
+
     def callback_states(self) -> list[Tree]:
         return [{"class": type(c).__name__, "state": c.state_dict()} for c in self.callbacks]
 
@@ -450,18 +457,6 @@ class Trainer:
             return work()
         finally:
             set_num_threads(threads)
-
-
-def _seconds(limit: float | str | None) -> float | None:
-    """Seconds of a number or of "[DD:]HH:MM:SS"."""
-    if limit is None or not isinstance(limit, str):
-        return limit
-    parts = limit.split(":")
-    try:
-        days, hours, minutes, seconds = (0.0,) * (4 - len(parts)) + tuple(map(float, parts))
-    except ValueError:
-        raise OptionError(f"max_time: expected seconds or 'HH:MM:SS', got {limit!r}") from None
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _disk_error(error: OSError, path: Any) -> OSError:

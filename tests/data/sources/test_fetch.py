@@ -159,6 +159,20 @@ def test_read_only_and_occupied_folders(server, tmp_path):
     assert (tmp_path / "occupied").read_text() == "a file"
 
 
+def test_full_disk(server, tmp_path):
+    """A limit on the size of files stands for it: the part that fits is kept, and nothing is tried again."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, hard))
+    try:
+        with pytest.raises(sources.DownloadError, match=r"file\.bin\.part cannot be written"):
+            sources.download(server.url, tmp_path / "file.bin", digest=SHA)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(server.requests) == 1 and leftovers(tmp_path) == {"file.bin.part"}
+    assert sources.download(server.url, tmp_path / "file.bin", digest=SHA).read_bytes() == BODY
+
+
 def test_two_at_once_fetch_once(server, tmp_path):
     """The lock belongs to the opened file, so that it holds between threads as between processes."""
     fetched = []

@@ -175,7 +175,7 @@ _GROUPS = [
         edges.csv dded6076c9bd4f4ecb1a289523ff1850318151128d659e7f659cebfccc88f295
         nodes.csv bc45622485d1083e0d27e3d4683c65ed3b8a065b012237e985df4e8fbf32327d
         """,
-        home="Zachary 1977; networkx.karate_club_graph()",
+        home="networkx.karate_club_graph()",
     ),
     _group(
         "makemore",

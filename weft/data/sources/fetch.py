@@ -184,6 +184,8 @@ def _receive_all(url: str, part: Path, report: Progress, attempts: int, timeout:
     for attempt in range(1, attempts + 1):
         try:
             return _receive(url, part, report, timeout)
+        except DownloadError:
+            raise
         except urllib.error.HTTPError as error:
             if error.code < 500 or attempt == attempts:
                 raise DownloadError(f"{url} answered {error.code} {error.reason}") from error
@@ -223,11 +225,20 @@ def _copy(response: Any, file: IO[bytes], start: int, report: Progress) -> None:
     got = start
     report(got, total)
     while chunk := response.read(CHUNK):
-        file.write(chunk)
+        _write(file, chunk)
         got += len(chunk)
         report(got, total)
     if total is not None and got < total:
         raise ConnectionError(f"the connection ended after {got} of {total} bytes")
+
+
+def _write(file: IO[bytes], chunk: bytes) -> None:
+    """A full disk is no broken connection: trying again would not help."""
+    try:
+        file.write(chunk)
+        file.flush()
+    except OSError as error:
+        raise DownloadError(f"{file.name} cannot be written ({error.strerror})") from error
 
 
 @contextlib.contextmanager

@@ -3,6 +3,20 @@
 from .averaging import EMA, SWA
 from .base import Callback
 from .checkpoints import ModelCheckpoint
-from .stopping import EarlyStopping
+from .finite import NotFiniteError, StopOnNaN
+from .monitors import GradientFlow, LearningRateMonitor, UpdateRatio
+from .stopping import EarlyStopping, Timer
 
-__all__ = ["EMA", "SWA", "Callback", "EarlyStopping", "ModelCheckpoint"]
+__all__ = [
+    "EMA",
+    "SWA",
+    "Callback",
+    "EarlyStopping",
+    "GradientFlow",
+    "LearningRateMonitor",
+    "ModelCheckpoint",
+    "NotFiniteError",
+    "StopOnNaN",
+    "Timer",
+    "UpdateRatio",
+]

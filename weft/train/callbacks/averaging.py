@@ -113,7 +113,9 @@ class SWA(Callback):
         if isinstance(self.swa_epoch_start, int):
             return self.swa_epoch_start
         if trainer.max_epochs is None:
-            raise OptionError("SWA: a share as swa_epoch_start needs Trainer(max_epochs=…); give the number of an epoch")
+            raise OptionError(
+                "SWA: a share as swa_epoch_start needs Trainer(max_epochs=…); give the number of an epoch"
+            )
         return int(self.swa_epoch_start * trainer.max_epochs)
 
     def on_fit_start(self, trainer: Trainer, task: Task) -> None:

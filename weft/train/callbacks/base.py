@@ -56,6 +56,10 @@ class Callback:
     def on_exception(self, trainer: Trainer, task: Task, exception: BaseException) -> None:
         """Training ends with an error or by Ctrl-C."""
 
+    def figures(self, trainer: Trainer, task: Task) -> dict[str, float]:
+        """Further figures for a row of the log that is about to be written."""
+        return {}
+
     def state_dict(self) -> dict[str, Any]:
         """What a resumed training needs of this callback."""
         return {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...errors import OptionError
+from ..limits import seconds_of
 from .base import Callback, Watched, figure, mode_for
 
 if TYPE_CHECKING:
     from ..task import Task
     from ..trainer import Trainer
 
-__all__ = ["EarlyStopping"]
+__all__ = ["EarlyStopping", "Timer"]
 
 
 class EarlyStopping(Callback):
@@ -81,3 +83,33 @@ class EarlyStopping(Callback):
         self.stopped_epoch = state["stopped_epoch"]
         best = state["best_weights"]
         self.best_weights = None if best is None else {name: x.clone() for name, x in best.items()}
+
+
+class Timer(Callback):
+    """Stop after a duration (seconds, or "HH:MM:SS", "DD:HH:MM:SS"), counted over all sessions of a run.
+
+    interval 'step' stops after the step, 'epoch' after the epoch. `time_elapsed` and `time_remaining` are in seconds.
+    """
+
+    def __init__(self, duration: float | str | None = None, interval: str = "step") -> None:
+        if interval not in ("step", "epoch"):
+            raise OptionError(f"Timer: interval must be 'step' or 'epoch', got {interval!r}")
+        self.duration, self.interval = seconds_of(duration), interval
+        self.time_elapsed = 0.0
+
+    @property
+    def time_remaining(self) -> float | None:
+        return None if self.duration is None else self.duration - self.time_elapsed
+
+    def on_train_batch_end(self, trainer: Trainer, task: Task, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.time_elapsed = trainer.loop.elapsed()
+        if self.interval == "step":
+            self._look(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, task: Task) -> None:
+        self.time_elapsed = trainer.loop.elapsed()
+        self._look(trainer)
+
+    def _look(self, trainer: Trainer) -> None:
+        if self.duration is not None and self.time_elapsed >= self.duration:
+            trainer.stop(f"Timer: {self.time_elapsed:.1f} s")

@@ -1,0 +1,144 @@
+"""shakespeare-char: a small transformer that writes like Shakespeare, character by character."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import weft
+
+from .. import nn, optim
+from ..data.sources import TinyShakespeare
+from ..errors import OptionError
+from ..tensor import Tensor
+from ..train import Supervised
+from .base import Goal, Root, Splits, Trained
+from .settings import TrainSettings, option
+from .shared import Pair, loaders, one_cycle
+
+F = nn.functional
+ALPHABET = "\n" + "".join(map(chr, range(32, 127)))  # fixed, so that a trained model needs no list of its characters
+NUMBER = {character: number for number, character in enumerate(ALPHABET)}
+
+
+@dataclass(kw_only=True)
+class ShakespeareSettings(TrainSettings):
+    """Settings of shakespeare-char."""
+
+    epochs: int = 4
+    batch_size: int = 32
+    lr: float = 2e-3
+    weight_decay: float = option(0.1, "decay of the weights (AdamW)", at_least=0)
+    context: int = option(64, "characters that the model sees", at_least=2)
+    width: int = option(128, "features of a character; a multiple of the heads", at_least=1)
+    layers: int = option(4, "transformer blocks", at_least=1)
+    heads: int = option(4, "heads of attention in a block", at_least=1)
+    limit: int | None = option(None, "use only so many characters of the training text", at_least=200)
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)); a character attends to itself and those before it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention, self.before_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.queries_keys_values = nn.Linear(width, 3 * width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        parts = self.queries_keys_values(self.before_attention(x)).chunk(3, dim=-1)
+        # (B, T, D) → (B, heads, T, D / heads)
+        q, k, v = (part.reshape(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.output(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp(self.before_mlp(x))
+
+
+class CharacterModel(nn.Module):
+    """Scores of the next character at every place: (B, T) of character numbers → (B, T, alphabet)."""
+
+    def __init__(self, settings: ShakespeareSettings) -> None:
+        super().__init__()
+        self.characters = nn.Embedding(len(ALPHABET), settings.width)
+        self.places = nn.Embedding(settings.context, settings.width)
+        self.blocks = nn.Sequential(*(Block(settings.width, settings.heads) for _ in range(settings.layers)))
+        self.norm = nn.LayerNorm(settings.width)
+        self.scores = nn.Linear(settings.width, len(ALPHABET), bias=False)
+        for embedding in (self.characters, self.places):
+            nn.init.normal_(embedding.weight, std=0.02)
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = self.places.weight[: x.shape[1]]
+        return self.scores(self.norm(self.blocks(self.characters(x) + places)))
+
+
+class ShakespeareChar(Trained):
+    """Four blocks of width 128: 0.8 million parameters."""
+
+    title = "Tiny Shakespeare, a character-level transformer"
+    Settings = ShakespeareSettings
+    goal = Goal("test_bits_per_char", at_most=2.5, data="the last twentieth of the text")
+    example = "the beginning of a text, such as ROMEO:"
+
+    def data(self, settings: ShakespeareSettings, root: Root = None) -> Splits:
+        train, rest = (encoded(TinyShakespeare(root, split, download=True).text) for split in ("train", "val"))
+        parts = train[: settings.limit], rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        return loaders(settings, *(windows(part, settings.context) for part in parts), at_once=128)
+
+    def task(self, settings: ShakespeareSettings, splits: Splits | None = None) -> Supervised:
+        if settings.width % settings.heads:
+            raise OptionError(f"settings: width {settings.width} is no multiple of heads {settings.heads}")
+        return Supervised(
+            CharacterModel(settings),
+            loss=cross_entropy,
+            optimizer=lambda p: optim.AdamW(p, settings.lr, betas=(0.9, 0.99), weight_decay=settings.weight_decay),
+            metrics={"bits_per_char": lambda scores, y: cross_entropy(scores, y) / math.log(2)},
+            scheduler=one_cycle(settings, splits, warm_up=0.1),
+        )
+
+    def trainer_options(self, settings: ShakespeareSettings) -> dict[str, Any]:
+        return {"gradient_clip_val": 1.0}
+
+    def predict(self, task: Supervised, input: Any) -> Any:
+        return str(input) + written(task.model, str(input), 300)
+
+
+def encoded(text: str) -> np.ndarray:
+    """The numbers of the characters."""
+    unknown = set(text) - set(ALPHABET)
+    if unknown:
+        raise OptionError(f"the alphabet is ASCII; it does not have {sorted(unknown)[:5]}")
+    return np.array([NUMBER[character] for character in text], np.int64)
+
+
+def windows(text: np.ndarray, length: int) -> Pair:
+    """Stretches of the text one after the other, and the same moved by one character: (N, length) each."""
+    count = (len(text) - 1) // length
+    x, y = (weft.tensor(text[start : start + count * length].reshape(count, length)) for start in (0, 1))
+    return x, y
+
+
+def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    """Mean over all characters, in nats: (B, T, alphabet), (B, T) → ()."""
+    return F.cross_entropy(scores.flatten(0, 1), y.flatten())
+
+
+def written(model: CharacterModel, beginning: str, count: int, seed: int = 0, temperature: float = 0.8) -> str:
+    """Characters drawn one by one from the model, after this beginning."""
+    text = encoded(beginning or "\n").tolist()
+    generator, context = weft.Generator().manual_seed(seed), model.places.num_embeddings
+    with weft.no_grad():
+        for _ in range(count):
+            scores = model(weft.tensor([text[-context:]]))[0, -1]
+            chances = (scores / temperature).softmax(0)
+            text.append(weft.multinomial(chances, 1, generator=generator).item())
+    return "".join(ALPHABET[number] for number in text[-count:])
+
+
+recipe = ShakespeareChar()
