@@ -6,6 +6,7 @@ THREADS ?= 2
 
 RUN := $(VENV)/bin/python
 CORE := $(VENV)/core.stamp
+PLOTS := $(VENV)/plots.stamp
 TEST := $(VENV)/test.stamp
 PEERS := $(VENV)/peers.stamp
 # Options for the comparison of whole training steps: make bench BENCH="--quick --tasks mlp_small,lstm"
@@ -35,8 +36,8 @@ format: $(TEST) ## rewrite files in the house style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-demo: $(CORE) ## fit a small network to handwritten digits
-	$(ONE_THREAD) $(RUN) -m weft.demo
+demo: $(PLOTS) ## train a network on handwritten digits; figures, curves and checkpoints go to runs/
+	$(ONE_THREAD) $(VENV)/bin/weft train digits-mlp
 
 bench: $(PEERS) ## training steps beside PyTorch and JAX (table and plot in build/bench), then kernels and layers
 	$(RUN) bench/run.py --threads $(THREADS) $(BENCH)
@@ -62,10 +63,14 @@ $(CORE): pyproject.toml | $(RUN)
 	$(RUN) -m pip install --quiet -e .
 	@touch $@
 
+$(PLOTS): pyproject.toml | $(RUN)
+	$(RUN) -m pip install --quiet -e '.[plots]'
+	@touch $@ $(CORE)
+
 $(TEST): pyproject.toml | $(RUN)
 	$(RUN) -m pip install --quiet -e '.[test]'
-	@touch $@ $(CORE)
+	@touch $@ $(PLOTS) $(CORE)
 
 $(PEERS): pyproject.toml | $(RUN)
 	$(RUN) -m pip install --quiet -e '.[test,bench]'
-	@touch $@ $(TEST) $(CORE)
+	@touch $@ $(TEST) $(PLOTS) $(CORE)

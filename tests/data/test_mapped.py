@@ -241,7 +241,10 @@ def test_a_bounded_part_of_a_file_is_resident(tmp_path, workers):
 
 @pytest.mark.slow
 def test_4_gb_on_disk_train_with_less_than_1_gb(tmp_path, record_property, capsys):
-    size, (before, peak, first, last, seen) = train(tmp_path, 1 << 20, 1024, 4096)
+    try:
+        size, (before, peak, first, last, seen) = train(tmp_path, 1 << 20, 1024, 4096)
+    finally:
+        (tmp_path / "x.npy").unlink()  # pytest keeps folders of its last runs
     with capsys.disabled():
         print(
             f"\n{size / 2**30:.2f} GiB on disk, {seen:.0f} rows read: at most {peak:.0f} MiB resident, {before:.0f} before"

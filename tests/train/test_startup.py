@@ -170,6 +170,23 @@ def test_values_that_are_not_finite_are_named(digits):
     assert list(verdicts(report).values()) == ["fault"] + ["skipped"] * 8
 
 
+def test_missing_values_that_the_model_fills_are_noted(digits):
+    class Filling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, x):
+            return self.inner(x.nan_to_num())
+
+    x, y = digits
+    missing = x.clone()
+    missing[::7, 3] = math.nan
+    report = startup.check(Task(Filling()), batches(missing, y), steps=20)
+    assert report.faults == []
+    assert verdicts(report)["data"] == "note"
+
+
 def test_a_loss_without_a_way_to_the_weights_cannot_fit(digits):
     task = Task(network(), loss=lambda out, y: nn.functional.cross_entropy(out, (y * 0 + weft.randint(0, 10, y.shape))))
     assert startup.check(task, batches(*digits), steps=20, compile=False).faults == ["cannot fit"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +11,7 @@ import typer
 
 from .machine import AsJson, Threads
 from .naming import pairs, runs_folder
-from .output import deliver, table
+from .output import Misuse, deliver, progress_console, table
 from .training import Changes, Data, NoCompile, RecipeName, Runs
 
 if TYPE_CHECKING:
@@ -73,8 +75,9 @@ def check(
     settings = found.settings(pairs(changes or ()))
     splits = found.data(settings, data)
     weft.manual_seed(settings.seed)
-    task, batches = broken(found.task(settings, splits), splits.train, damage)
-    report = startup.check(task, batches, steps=steps, compile=not no_compile)
+    task, batches = broken(_by_gradients(found.task(settings, splits), found.name), splits.train, damage)
+    with watching(as_json) as watch:
+        report = startup.check(task, batches, steps=steps, compile=not no_compile, watch=watch)
     picture = None if no_plot else _drawn(report, plot or runs_folder(runs) / f"{found.name}-check.png", found.name)
     document = {
         "recipe": found.name,
@@ -85,6 +88,23 @@ def check(
     }
     deliver(document, as_json, lambda console: _show(console, report, picture))
     raise typer.Exit(0 if report.sound else 1)
+
+
+@contextlib.contextmanager
+def watching(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line on the terminal that says what goes on; nothing elsewhere."""
+    console = progress_console()
+    if quiet or not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("checking") as status:
+        yield lambda text: status.update(f"checking: {text}")
+
+
+def _by_gradients(task: Any, name: str) -> Any:
+    if not hasattr(task, "configure_optimizers"):
+        raise Misuse(f"check needs a recipe that is trained by gradients; {name} has a rule or a formula of its own")
+    return task
 
 
 def _drawn(report: Report, path: Path, title: str) -> Path | None:

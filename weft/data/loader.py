@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..errors import OptionError
 from ..ops.sample import Generator
@@ -25,8 +25,10 @@ from .workers import Setup, WorkerError, WorkerPool
 
 __all__ = ["DataLoader"]
 
+T = TypeVar("T")
 
-class DataLoader:
+
+class DataLoader(Generic[T]):
     """Iterate over a data set in batches; arguments and defaults are PyTorch's.
 
     Each `iter(loader)` gives the next epoch: 0, 1, …, or the one that `set_epoch` chose. The order of an epoch is a

@@ -31,13 +31,14 @@ from ..ops.sample import Generator
 from ..tensor import Tensor, wrap
 from .dataset import IterableDataset
 from .mapped import MappedArray
-from .sampler import draw_seed, stream_of, world_and_rank
+from .sampler import batched, draw_seed, stream_of, world_and_rank
 from .workers import get_worker_info
 
 __all__ = ["ShardWriter", "ShardedDataset"]
 
 FORMAT = "weft-shards-1"
 INDEX = "index.json"
+BLOCK = 64  # rows that are read together
 MOST_OPEN = 64  # shards whose files are kept open
 DRAWS = 4096  # random numbers that the shuffling buffer draws at once
 
@@ -166,9 +167,10 @@ class ShardedDataset(IterableDataset[Any]):
     def start_at(self, sample: int) -> Iterator[Any]:
         """The stream of this epoch from its sample number `sample` on; those before it are not read."""
         epoch = self.epoch
-        for number, place in enumerate(itertools.islice(self._places(epoch), sample, None), sample):
-            row = self._row(*place)
-            self._position = (epoch, number + 1)
+        blocks = batched(itertools.islice(self._places(epoch), sample, None), BLOCK, drop_last=False)
+        for row in itertools.chain.from_iterable(map(self._read, blocks)):
+            sample += 1
+            self._position = (epoch, sample)
             yield row if self.transform is None else self.transform(row)
         self._position = (epoch + 1, 0)
 
@@ -203,13 +205,29 @@ class ShardedDataset(IterableDataset[Any]):
         ]
 
     # ------------------------------------------------------------------------------- reading
-    def _row(self, shard: int, row: int) -> Any:
+    def _read(self, places: list[Place]) -> list[Any]:
+        """The samples at these places, windows on arrays that hold them all."""
+        shards, rows = np.array(places).T
+        columns = {
+            name: np.empty((len(places), *field["shape"]), Dtype.by_name[field["dtype"]].np)
+            for name, field in self.index["fields"].items()
+        }
+        for shard in np.unique(shards).tolist():
+            here = np.flatnonzero(shards == shard)
+            for name, array in self._arrays(shard).items():
+                columns[name][here] = array.read(rows[here])
+        return [
+            _sample(self.index["container"], {name: wrap(column[i, ...]) for name, column in columns.items()})
+            for i in range(len(places))
+        ]
+
+    def _arrays(self, shard: int) -> dict[str, MappedArray]:
+        """The fields of a shard, whose files stay open for a while."""
         arrays = self._open.pop(shard, None) or self._opened(self.index["shards"][shard])
         self._open[shard] = arrays  # the last used one stands last
         if len(self._open) > MOST_OPEN:
             del self._open[next(iter(self._open))]
-        values = {name: wrap(np.asarray(array[row])) for name, array in arrays.items()}
-        return _sample(self.index["container"], values)
+        return arrays
 
     def _opened(self, shard: dict[str, Any]) -> dict[str, MappedArray]:
         path = self.folder / shard["file"]
@@ -223,7 +241,7 @@ class ShardedDataset(IterableDataset[Any]):
                 f"{path}: the SHA-256 digest is not that of the index; the file is damaged, copy it again"
             )
         self._verified.add(shard["file"])
-        return _arrays(path, shard["rows"], self.index["fields"])
+        return _mapped_fields(path, shard["rows"], self.index["fields"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": {}}
@@ -297,7 +315,7 @@ def _digest(path: pathlib.Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _arrays(path: pathlib.Path, rows: int, fields: dict[str, dict[str, Any]]) -> dict[str, MappedArray]:
+def _mapped_fields(path: pathlib.Path, rows: int, fields: dict[str, dict[str, Any]]) -> dict[str, MappedArray]:
     """Every field of a shard, ready to read rows of."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")

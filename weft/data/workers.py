@@ -249,13 +249,20 @@ class WorkerPool:
         self.generation += 1
         for member, skip in zip(self.members, skips, strict=True):
             member.pending = 0
-            member.send(self.generation, -1, (epoch, skip))
+            self._send(member, -1, (epoch, skip))
         return self.generation
 
     def order(self, worker: int, number: int, task: Any) -> None:
         member = self.members[worker]
         member.pending += 1
-        member.send(self.generation, number, task)
+        self._send(member, number, task)
+
+    def _send(self, member: _Member, number: int, task: Any) -> None:
+        try:
+            member.send(self.generation, number, task)
+        except BaseException:  # Ctrl-C may have come in the middle of a message: nothing more can be sent
+            self.close(patient=False)
+            raise
 
     def receive(self, timeout: float, wanted: int | None = None) -> tuple[int, int, Any]:
         """Worker, number and batch of an answer: the batch may be END or an exception to be raised.

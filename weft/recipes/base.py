@@ -22,7 +22,7 @@ import weft
 from ..errors import OptionError
 from ..io.atomic import replacing
 from ..train.checkpoint import load_weights, save_checkpoint
-from ..train.runs import RunFolder, runs_folder
+from ..train.runs import RunFolder, environment, runs_folder
 from .settings import Settings, suggestion
 
 if TYPE_CHECKING:
@@ -236,6 +236,9 @@ def run(
     chosen = recipe.settings(place.settings["settings"] if resume and settings is None else settings)
     begun = Run(recipe, chosen, place.open(), root, resume, progress, trainer_options)
     place.write_json("settings", (place.settings if resume else {}) | begun.described())
+    if not isinstance(recipe, Trained):  # the trainer sees to both
+        place.truncate(0)
+        place.write_json("environment", environment())
     weft.manual_seed(chosen.seed)
     figures, task = recipe.fit(begun)
     seconds = time.perf_counter() - started
@@ -273,6 +276,7 @@ def _note_result(place: RunFolder, recipe: Recipe, figures: dict[str, float], se
     said = {"finished": True, "seconds": seconds} | place.result
     news = {"recipe": recipe.name, "goal": str(recipe.goal), "reached": recipe.goal.reached(figures)}
     figures = said.get("figures", {}) | figures
+    place.close()
     place.write_json("result", said | news | {"figures": figures, "total_seconds": seconds})
 
 

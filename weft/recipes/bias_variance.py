@@ -28,7 +28,7 @@ PARTS = ("error", "bias_squared", "variance", "noise")
 class BiasVarianceSettings(Settings):
     """Settings of bias-variance."""
 
-    examples: int = option(30, "points of each training set", at_least=3)
+    examples: int = option(50, "points of each training set", at_least=3)
     repeats: int = option(200, "training sets drawn for each degree", at_least=2)
     noise: float = option(0.3, "standard deviation of the noise", above=0)
     degrees: tuple[int, ...] = option(tuple(range(1, 13)), "degrees of the polynomials", at_least=0)

@@ -17,8 +17,8 @@ from ..tensor import Tensor
 def as_images(input: Any, shape: tuple[int, int, int], white: float = 255) -> Tensor:
     """One image or several as a batch (B, C, H, W) of brightness in [0, 1]; light ink on a dark ground, as in MNIST.
 
-    input: a tensor or array (H, W), (C, H, W), (B, C, H, W) or, for one channel, (B, H, W); a list of such; the path of
-    a picture (scaled to H×W; needs Pillow) or of a `.npy` file. Whole numbers are divided by `white`.
+    input: a tensor or array (H, W), (C, H, W), (B, C, H, W) or, for one channel, (B, H, W); rows of C·H·W numbers; the
+    path of a picture (scaled to H×W; needs Pillow) or of a `.npy` file. Whole numbers are divided by `white`.
     """
     if isinstance(input, str | os.PathLike):
         input = _read_image(Path(input), shape)
@@ -32,11 +32,12 @@ def as_images(input: Any, shape: tuple[int, int, int], white: float = 255) -> Te
 
 
 def _batch_of(array: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """The array as (B, C, H, W), if its last sizes are those of the images."""
+    """The array as (B, C, H, W), if its last sizes are those of the images, or if its rows are whole images."""
     channels, height, width = shape
-    if array.shape[-2:] == (height, width) and (array.ndim == 2 or channels == 1 or array.shape[-3:] == shape):
-        if array.ndim <= 4 and array.size % (channels * height * width) == 0 and array.size:
-            return array.reshape(-1, channels, height, width)
+    rows = array.ndim in (1, 2) and array.shape[-1] == channels * height * width
+    images = array.shape[-2:] == (height, width) and (channels == 1 or array.shape[-3:] == shape) and array.ndim <= 4
+    if array.size and (rows or (images and (array.ndim < 4 or array.shape[1] == channels))):
+        return array.reshape(-1, channels, height, width)
     raise ShapeError(f"predict: expected images of shape {shape} (channels, height, width), got {array.shape}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,15 +53,25 @@ def in_order(pair: Pair, at_once: int = AT_ONCE) -> DataLoader:
 
 def one_cycle(
     settings: TrainSettings, splits: Splits | None, warm_up: float = 0.25
-) -> Callable[[optim.Optimizer], dict]:
-    """A schedule for `weft.train`: the rate rises to `settings.lr` in the first part of all steps, then falls to 0."""
+) -> Callable[[optim.Optimizer], dict[str, Any]]:
+    """A schedule for `weft.train`: `settings.lr` times `cycle`, over the steps of all epochs.
+
+    A run that is resumed with more epochs goes on along the longer cycle.
+    """
+    steps = settings.epochs * len(splits.train) if splits else 1
 
     def make(optimizer: optim.Optimizer) -> dict[str, Any]:
-        steps = max(1, settings.epochs * len(splits.train)) if splits else 1
-        cycle = optim.lr_scheduler.OneCycleLR(optimizer, settings.lr, total_steps=steps + 1, pct_start=warm_up)
-        return {"scheduler": cycle, "interval": "step"}
+        rate = optim.lr_scheduler.LambdaLR(optimizer, lambda step: cycle(step / max(steps, 1), warm_up))
+        return {"scheduler": rate, "interval": "step"}
 
     return make
+
+
+def cycle(done: float, warm_up: float = 0.25) -> float:
+    """From 0.04 up to 1 in the first part of the training, then down to 0, along cosines (Smith and Topin, 2018)."""
+    if done < warm_up:
+        return 1 - 0.96 * (0.5 + 0.5 * math.cos(math.pi * done / warm_up))
+    return 0.5 + 0.5 * math.cos(math.pi * min((done - warm_up) / (1 - warm_up), 1.0))
 
 
 class Standardize(nn.Module):

@@ -9,6 +9,7 @@ from ..runtime.lazy import later as _later
 _NAMES: dict[str, tuple[str, ...]] = {
     "task": ("Task",),
     "supervised": ("Classification", "Regression", "Supervised"),
+    "tbptt": ("CarriedState", "TruncatedBPTT", "run_with_resets"),
     "trainer": ("Trainer",),
     "history": ("History",),
     "runs": ("RunFolder", "runs_folder"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
@@ -43,13 +44,33 @@ def save_checkpoint(tree: Tree, path: str | os.PathLike[str]) -> None:
     save(tree | {"format": FORMAT, "digest": digest(tree)}, path)
 
 
-def rotate(tree: Tree, folder: Path) -> None:
-    """Write `last.weft`; the one that was there becomes `previous.weft`. At every moment one of them is whole."""
-    incoming, last = folder / INCOMING, folder / LAST
+def write_checkpoints(tree: Tree, folder: Path, names: list[str]) -> None:
+    """Write a tree under several names of one folder. What was `last.weft` becomes `previous.weft`.
+
+    The file is written once and made durable before it takes any name: at every moment the old or the new one is whole.
+    """
+    incoming = folder / INCOMING
     save_checkpoint(tree, incoming)
-    if last.exists():
-        os.replace(last, folder / PREVIOUS)
-    os.replace(incoming, last)
+    for name in names:
+        if name != LAST:
+            _link(incoming, folder / name)
+    if LAST in names and (folder / LAST).exists():
+        os.replace(folder / LAST, folder / PREVIOUS)
+    if LAST in names:
+        os.replace(incoming, folder / LAST)
+    else:
+        incoming.unlink()
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name, in one move; a copy where the file system has no links."""
+    new = target.with_name(f".{target.name}.part")
+    new.unlink(missing_ok=True)
+    try:
+        os.link(source, new)
+    except OSError:
+        shutil.copyfile(source, new)
+    os.replace(new, target)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Tree:

@@ -267,6 +267,7 @@ class FitLoop:
             "schedules": [schedule.scheduler.state_dict() for schedule in trainer.schedules],
             "loader": loader_state(self.train, 0 if position.drained else position.batch),
             "measured": sorted(self.measured),
+            "scaler": self.step.scaler.state_dict() if self.step.scaler else None,
             "callbacks": trainer.callback_states(),
             "averaged": trainer.averaged_weights(),
             "means": self.means.state_dict(),
@@ -296,6 +297,8 @@ class FitLoop:
             optimizer.load_state_dict(state)
         for schedule, state in zip(trainer.schedules, tree["schedules"], strict=True):
             schedule.scheduler.load_state_dict(like(schedule.scheduler.state_dict(), state))
+        if self.step.scaler and tree.get("scaler"):
+            self.step.scaler.load_state_dict(tree["scaler"])
         self._restore_loaders(tree)
         self.measured = set(tree["measured"])
         self.means.load_state_dict(tree["means"])

@@ -48,6 +48,7 @@ class RunFolder:
         self.path = Path(path)
         self.count = 0  # rows of metrics.jsonl
         self._file: Any = None
+        self._table_is_old = False
 
     @classmethod
     def create(cls, parent: str | os.PathLike[str] | None = None, name: str = "run") -> RunFolder:
@@ -129,14 +130,23 @@ class RunFolder:
 
     # ------------------------------------------------------------------------------ rows
     def append(self, row: Row) -> None:
-        """Add a row to metrics.jsonl, and a row of an epoch to metrics.csv."""
+        """Add a row to metrics.jsonl, and a row of an epoch to metrics.csv. After an error nothing of it is there."""
         if self._file is None:
-            self._file = open(self.path / "metrics.jsonl", "a", encoding="utf-8")
-        self._file.write(json.dumps(_plain(row), allow_nan=False, ensure_ascii=False) + "\n")
-        self._file.flush()
+            self._file = open(self.path / "metrics.jsonl", "ab", buffering=0)
+        before = self._file.seek(0, os.SEEK_END)
+        line = memoryview(_line(row))
+        try:
+            while line:
+                line = line[self._file.write(line) :]
+        except OSError:
+            self._file.truncate(before)
+            raise
         self.count += 1
         if row.get("kind") == "epoch":
-            self._append_table(row)
+            try:
+                self._append_table(row)
+            except OSError:  # it can be made anew from the rows, and is with the next one
+                self._table_is_old = True
 
     def rows(self, kind: str | None = None) -> list[Row]:
         """All rows, or those of a kind ('step', 'epoch'); a line that was torn by a kill ends them."""
@@ -162,7 +172,7 @@ class RunFolder:
         self.close()
         with replacing(self.path / "metrics.jsonl") as file:
             for row in rows:
-                file.write((json.dumps(_plain(row), allow_nan=False, ensure_ascii=False) + "\n").encode())
+                file.write(_line(row))
         self.count = len(rows)
         self._write_table([row for row in rows if row.get("kind") == "epoch"])
 
@@ -175,7 +185,7 @@ class RunFolder:
     def _append_table(self, row: Row) -> None:
         path = self.path / "metrics.csv"
         columns = _columns([row])
-        if path.exists():
+        if path.exists() and not self._table_is_old:
             with open(path, encoding="utf-8", newline="") as file:
                 known = next(csv.reader(file), [])
             if set(columns) <= set(known):
@@ -192,6 +202,7 @@ class RunFolder:
         writer.writerows([[_cell(row.get(name)) for name in columns] for row in rows])
         with replacing(self.path / "metrics.csv") as file:
             file.write(text.getvalue().encode())
+        self._table_is_old = False
 
 
 def environment() -> dict[str, Any]:
@@ -211,6 +222,10 @@ def environment() -> dict[str, Any]:
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
+
+
+def _line(row: Row) -> bytes:
+    return (json.dumps(_plain(row), allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
 def _columns(rows: list[Row]) -> list[str]:

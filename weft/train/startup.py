@@ -12,7 +12,8 @@ mean nothing after an earlier fault are skipped, so the faults that are named ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,7 @@ class Finding:
 class Report:
     """All findings in the order of the routine, and the numbers behind them for plots."""
 
+    watch: Callable[[str], None] = field(default=lambda step: None, repr=False)
     findings: list[Finding] = field(default_factory=list)
     courses: list[Course] = field(default_factory=list, repr=False)  # learning rates, each at the decay as set up
     grid: list[Course] = field(default_factory=list, repr=False)  # rates around the best × decays
@@ -83,20 +85,28 @@ class Report:
 
 
 def check(
-    task: Module, batches: Iterable[Any], *, steps: int = 50, classes: int | None = None, compile: bool = True
+    task: Module,
+    batches: Iterable[Any],
+    *,
+    steps: int = 50,
+    seconds: float = 60.0,
+    classes: int | None = None,
+    compile: bool = True,
+    watch: Callable[[str], None] = lambda step: None,
 ) -> Report:
     """Go through the routine with a task and its training batches; the task's weights are as before afterwards.
 
-    steps: length of each trial run; classes: number of classes C, found from labels and outputs if None
+    steps: length of each trial run; seconds: shorter ones (10 steps at least) where all trials would take longer
+    classes: number of classes C, found from labels and outputs if None; watch: is told what goes on
     """
-    report, part = Report(), Part.of(batches, max(32, steps), FEW)
-    _data(report, part)
+    report, part = Report(watch), Part.of(batches, max(32, steps), FEW)
     rest = ["initial loss", "gradient flow", "few examples", "regularisation", "labels"]
     rest += ["learning rate", "weight decay", "update ratio"]
-    if report.faults:
-        return report.skip(*rest)
     rig = Rig(task, part, compile)
     try:
+        _data(report, rig)
+        if report.faults:
+            return report.skip(*rest)
         _initial_loss(report, rig, classes)
         if not math.isfinite(rig.first):
             return report.skip(*rest[1:])
@@ -107,7 +117,7 @@ def check(
         if factor is None:
             return report.skip(*rest[3:])
         _regularisation(report, rig, factor)
-        _rates(report, rig, steps, factor)
+        _rates(report, rig, _affordable(rig, steps, seconds), factor)
         return report
     finally:
         rig.reset()
@@ -116,22 +126,26 @@ def check(
 # ---------------------------------------------------------------- data
 
 
-def _data(report: Report, part: Part) -> None:
+def _data(report: Report, rig: Rig) -> None:
     """N1 §2.9, 1: finite numbers, of a size that initial weights are made for."""
-    first = tensors(part.train[0])
-    floats = [t.numpy() for batch in part.train + part.held for t in tensors(batch) if t.is_floating_point()]
-    size = f"{len(part.train) + len(part.held)} batches of {first[0].shape[0]}"
-    bad = sum(int((~np.isfinite(a)).sum()) for a in floats)
-    if bad:
-        advice = "fill or drop the missing values before training"
-        return report.add("data", f"{bad} values are NaN or infinite", advice, "data not finite")
-    x = first[0]
+    whole = [*rig.part.train, *rig.part.held]
+    size, x = f"{len(whole)} batches of {len(tensors(whole[0])[0])}", tensors(whole[0])[0]
+    missing = {i: count for i, batch in enumerate(whole) if (count := _not_finite(batch))}
+    if missing:
+        found = f"{size}, {sum(missing.values())} values are NaN or infinite"
+        if math.isfinite(rig.mean_loss([whole[i] for i in missing])):
+            return report.add("data", found, "the model takes them; see that it does what you mean")
+        return report.add("data", found, "fill or drop the missing values before training", "data not finite")
     if not x.is_floating_point():
         return report.add("data", f"{size}, inputs are whole numbers of shape {tuple(x.shape[1:])}")
     mean, spread = float(x.mean()), float(x.std()) if x.numel() > 1 else 1.0
     odd = abs(mean) > 10 or not 1e-3 < spread < 20
-    advice = "scale the inputs: subtract their mean, divide by their standard deviation" if odd else ""
-    return report.add("data", f"{size}, inputs {mean:.3g} ± {spread:.3g}", advice)
+    advice = "unless the model does, scale the inputs: subtract their mean, divide by their standard deviation"
+    return report.add("data", f"{size}, inputs {mean:.3g} ± {spread:.3g}", advice if odd else "")
+
+
+def _not_finite(batch: Any) -> int:
+    return sum(int((~np.isfinite(t.numpy())).sum()) for t in tensors(batch) if t.is_floating_point())
 
 
 # ---------------------------------------------------------------- before the first step
@@ -183,6 +197,7 @@ def _outputs(rig: Rig, x: Tensor) -> Tensor | None:
 
 def _gradient_flow(report: Report, rig: Rig, batches: int = 4) -> None:
     """Units whose gradient stays zero over several batches and small steps are dead; units with equal ones are one."""
+    report.watch("gradient flow")
     totals = squared_gradients(rig, batches)
     rig.reset()
     if not totals:
@@ -221,6 +236,7 @@ def _few_examples(report: Report, rig: Rig, steps: int = 200) -> float | None:
 
     Gives the factor of the learning rate that did it, None if none did and the model should have been able to.
     """
+    report.watch("a few examples")
     count = tensors(rig.part.few)[0].shape[0]
     best = (math.inf, 1.0)
     for factor in (1.0, 0.1, 10.0, 0.01, 100.0, 1e-3, 1e3, 1e-4, 1e4, 1e5, 1e6, 1e7):
@@ -282,13 +298,26 @@ def _regularisation(report: Report, rig: Rig, factor: float, steps: int = 10) ->
 # ---------------------------------------------------------------- rates, decays, labels
 
 
+TRIALS = 20  # runs of `steps` steps that follow, about
+
+
+def _affordable(rig: Rig, steps: int, seconds: float) -> int:
+    """How long each trial may be: `steps`, or fewer where all of them would take more than so many seconds."""
+    rig.train(2)  # compiles
+    begin = time.perf_counter()
+    rig.train(3)
+    each = (time.perf_counter() - begin) / 3
+    return min(steps, max(10, int(seconds / TRIALS / each)))
+
+
 def _rates(report: Report, rig: Rig, steps: int, learned: float) -> None:
     """N1 §2.9, 6 and 8: rates and decays in log space, labels against chance, the size of updates.
 
     learned: the factor of the rate at which a few examples were learned; the grid goes a decade further.
     """
-    factors = sorted({*RATES, *(learned * near for near in (0.1, 1.0, 10.0))})
-    report.courses = [rig.train(steps, factor) for factor in factors]
+    for factor in sorted({*RATES, *(learned * near for near in (0.1, 1.0, 10.0))}):
+        report.watch(f"learning rate {rig.rate * factor:.1e}")
+        report.courses.append(rig.train(steps, factor))
     best = max(report.courses, key=lambda course: course.progress)
     factor = best.rate / rig.rate
     shuffled = _labels(report, rig, factor, steps)
@@ -297,7 +326,7 @@ def _rates(report: Report, rig: Rig, steps: int, learned: float) -> None:
     if "learning rate too high" in report.faults:
         report.skip("update ratio")
     else:
-        _update_ratio(report, rig, steps=20)
+        _update_ratio(report, rig, steps=min(20, steps))
 
 
 def _labels(report: Report, rig: Rig, factor: float, steps: int) -> bool:
@@ -308,11 +337,12 @@ def _labels(report: Report, rig: Rig, factor: float, steps: int) -> bool:
     if any(pair(batch) is None for batch in rig.part.held):
         report.add("labels", "batches are not pairs of inputs and labels")
         return False
+    report.watch("labels")
     rig.train(steps, factor)
     z, near = against_chance(rig), neighbours(rig.part)
     certain = min(CERTAIN, sum(len(pair(batch)[1]) for batch in rig.part.held) ** 0.5 / 2)
     if z < certain and near is None:
-        rig.train(4 * steps, factor)
+        rig.train(max(200, 4 * steps), factor)  # nothing else tells whether labels are sound
         z = against_chance(rig)
     found = f"held-back data predicted {z:.1f} deviations better than chance"
     if near is not None:
@@ -350,6 +380,7 @@ def _weight_decay(report: Report, rig: Rig, factor: float, steps: int, shuffled:
         return report.add("weight decay", "the optimiser has none")
     if shuffled:
         return report.skip("weight decay")
+    report.watch("weight decay")
     report.grid = [rig.train(steps, factor * near, decay) for near in (0.1, 1.0, 10.0) for decay in DECAYS]
     best = max(report.grid, key=lambda course: course.progress)
     own = f"set up with {rig.decay:.3g}"

@@ -82,6 +82,7 @@ class Rig:
         self.decays = [g.get("weight_decay") for g in groups]
         self.numbered = len(inspect.signature(task.training_step).parameters) > 1
         self._step = weft.compile(self._train, fallback="eager") if compile else self._train
+        self._loss = weft.compile(self.loss, fallback="eager") if compile else self.loss
         self.reset()
         self.first = self.mean_loss(part.train[:8])
 
@@ -153,7 +154,7 @@ class Rig:
     def mean_loss(self, batches: Iterable[Any]) -> float:
         """The mean loss over batches at the present weights, in the present mode."""
         with weft.no_grad():
-            values = [float(self.loss(batch)) for batch in batches]
+            values = [float(self._loss(batch)) for batch in batches]
         return sum(values) / len(values)
 
     def matrices(self) -> dict[str, Tensor]:
@@ -241,15 +242,21 @@ def _small_step(rig: Rig) -> None:
             p -= p.grad * (1e-3 / max(length, 1e-30))
 
 
-def against_chance(rig: Rig, permutations: int = 24) -> float:
-    """By how many deviations the loss on held-back data lies below the losses with permuted labels."""
+def against_chance(rig: Rig, permutations: int = 16, most: int = 4) -> float:
+    """By how many deviations the loss on (four) held-back batches lies below the losses with permuted labels."""
     rig.task.eval()
     numbers = np.random.default_rng(0)
-    batches = [pair(batch) for batch in rig.part.held]
-    x, y = (weft.cat([batch[i] for batch in batches])[:1024] for i in (0, 1))
-    chance = [rig.mean_loss([(x, y[weft.tensor(numbers.permutation(len(y)))])]) for _ in range(permutations)]
-    mean, deviation = float(np.mean(chance)), float(np.std(chance))
-    return (mean - rig.mean_loss([(x, y)])) / deviation if deviation > 0 and math.isfinite(deviation) else 0.0
+    inputs, labels = zip(*(pair(batch) for batch in rig.part.held[:most]), strict=True)
+    together, sizes = weft.cat(list(labels)), [len(y) for y in labels]
+
+    def chance() -> float:
+        moved = together[weft.tensor(numbers.permutation(len(together)))].split(sizes)
+        return rig.mean_loss(zip(inputs, moved, strict=True))
+
+    losses = [chance() for _ in range(permutations)]
+    mean, deviation = float(np.mean(losses)), float(np.std(losses))
+    true = rig.mean_loss(zip(inputs, labels, strict=True))
+    return (mean - true) / deviation if deviation > 0 and math.isfinite(deviation) else 0.0
 
 
 def neighbours(part: Part, most: int = 1000) -> float | None:
@@ -257,7 +264,8 @@ def neighbours(part: Part, most: int = 1000) -> float | None:
     batches = [pair(batch) for batch in part.train + part.held]
     if not all(b and b[0].is_floating_point() and not b[1].is_floating_point() and b[1].ndim == 1 for b in batches):
         return None
-    x = np.concatenate([b[0].numpy().reshape(len(b[0]), -1) for b in batches])[:most].astype(np.float64)  # (N, D)
+    x = np.concatenate([b[0].numpy().reshape(len(b[0]), -1) for b in batches])[:most]  # (N, D)
+    x = np.nan_to_num(x.astype(np.float64))
     y = np.concatenate([b[1].numpy() for b in batches])[:most]
     distances = (x**2).sum(1)[:, None] + (x**2).sum(1) - 2 * x @ x.T  # (N, N)
     np.fill_diagonal(distances, np.inf)

@@ -87,12 +87,16 @@ class TrainStep:
         self.accumulate, self.clip_value, self.clip_algorithm = accumulate, clip_value, clip_algorithm
         self.inside, self.monitors = list(inside), list(monitors)
         self.precision = precision
+        self.scaler = None if precision is None or not task.automatic_optimization else precision.scaler
         self.parameters = [[p for group in o.param_groups for p in group["params"]] for o in self.optimizers]
         self.run = Steps(self.step, "the training step", compile_option, threads)
-        self.finish = Steps(self.flush, "the update", compile_option, threads)
+        self.finish = self.flush if self.scaler else Steps(self.flush, "the update", compile_option, threads)
 
     def __call__(self, batch: Any, update: bool, watch: bool) -> tuple[Any, Logged, Fed]:
-        return self.run(batch, update, watch)
+        if self.scaler is None:
+            return self.run(batch, update, watch)
+        loss, values, fed = self.run(batch, False, False)
+        return loss, (values | self.flush(watch) if update else values), fed  # whether to step shows in the gradients
 
     def step(self, batch: Any, update: bool, watch: bool) -> tuple[Any, Logged, Fed]:
         """What is compiled."""
@@ -107,10 +111,13 @@ class TrainStep:
         return loss, recorder.values, recorder.fed
 
     def flush(self, watch: bool) -> Logged:
-        """The update at the end of an epoch whose last accumulation is not full."""
+        """The update alone: at the end of an epoch whose last accumulation is not full, or after scaled gradients."""
         self.task.recorder.begin()
         for number in range(len(self.optimizers)):
             self._update(number, watch)
+        if self.scaler is not None:
+            self.task.recorder.log("loss_scale", self.scaler.get_scale(), False, 0)
+            self.scaler.update()
         return self.task.recorder.values
 
     def _casting(self) -> Any:
@@ -137,19 +144,22 @@ class TrainStep:
 
     def _backward(self, loss: Tensor, number: int) -> None:
         scaled = loss if self.accumulate == 1 else loss / self.accumulate
+        scaled = scaled if self.scaler is None else self.scaler.scale(scaled)
         scaled.backward(inputs=self.parameters[number])
 
     def _update(self, number: int, watch: bool) -> None:
         """Clip, step and forget the gradients of one optimiser; monitors look before and after."""
         optimizer, task = self.optimizers[number], self.task
         looking = [*self.inside, *(self.monitors if watch else ())]
+        if self.scaler is not None:
+            self.scaler.unscale_(optimizer)
         if self.clip_value is not None:
             norm = clip(self.parameters[number], self.clip_value, self.clip_algorithm)
             if norm is not None:
                 name = "grad_norm" if len(self.optimizers) == 1 else f"grad_norm_{number}"
                 task.recorder.log(name, norm, False, 1)
         kept = [monitor.before_update(task, optimizer) for monitor in looking]
-        optimizer.step()
+        optimizer.step() if self.scaler is None else self.scaler.step(optimizer)
         with no_grad():
             for monitor, before in zip(looking, kept, strict=True):
                 for name, value in (monitor.after_update(task, optimizer, before) or {}).items():

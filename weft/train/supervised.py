@@ -59,7 +59,10 @@ class Supervised(Task):
     def shared_step(self, batch: Any, stage: str) -> Tensor:
         """Loss and metrics of a batch (x, y)."""
         x, y = _pair(batch)
-        prediction = self(x)
+        return self.measured(self(x), y, stage)
+
+    def measured(self, prediction: Any, y: Any, stage: str) -> Tensor:
+        """The loss of a prediction, with what is logged of it."""
         loss = self.loss(prediction, y)
         self.log(f"{stage}_loss", loss, prog_bar=True)
         for name, metric in self.metrics[stage].items():

@@ -14,16 +14,17 @@ from ..errors import OptionError
 from ..runtime.threads import get_num_threads, set_num_threads
 from ..tensor import Tensor
 from .callbacks import Callback, LearningRateMonitor, ModelCheckpoint, StopOnNaN
-from .checkpoint import Tree, clear_leftovers, load_checkpoint, newest_checkpoint, rotate, save_checkpoint
+from .checkpoint import Tree, clear_leftovers, load_checkpoint, newest_checkpoint, save_checkpoint, write_checkpoints
 from .configure import Schedule, read_optimizers
 from .evaluate import evaluate, predict
 from .history import History
 from .limits import seconds_of
 from .logger import Logbook
 from .loop import FitLoop
+from .precision import make_precision
 from .progress import Display, make_display
 from .runs import RunFolder, environment
-from .signals import Signals
+from .signals import Signals, Terminated
 from .step import EvalStep
 from .task import Task
 
@@ -37,7 +38,7 @@ class Trainer:
     run_folder: a path (a run that is there already is put aside, unless it is resumed); None makes a new folder under
     `runs/` (or $WEFT_RUNS); False writes nothing.
     compile: True with a fall-back to eager code (one warning says why), 'error' to raise instead, False never.
-    precision: '32' or 'bf16-mixed'. gradient_clip_val: a bound for the norm (or, gradient_clip_algorithm='value', for
+    precision: '32', 'bf16-mixed' or '16-mixed' (see weft.train.precision). gradient_clip_val: a bound for the norm (or, gradient_clip_algorithm='value', for
     each element) of gradients. accumulate_grad_batches: batches whose mean gradient makes one update.
     val_check_interval: a share of an epoch (1.0: at its end) or a number of batches.
     progress: True, False, or None: live in a terminal, one line an epoch elsewhere.
@@ -82,7 +83,7 @@ class Trainer:
         self.log_every_n_steps, self.enable_checkpointing = log_every_n_steps, enable_checkpointing
         self.settings, self.seed, self.progress, self.threads = settings or {}, seed, progress, threads
         self._check_options()
-        self.precision_plugin: Any = None
+        self.precision_plugin = make_precision(precision)
         self.signals, self.display = Signals(), Display()
         self.history, self.run = History(), None
         self.logbook = Logbook(None)
@@ -165,7 +166,7 @@ class Trainer:
         self.history.stopped_by = self.history.stopped_by or reason
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """The loss as `manual_backward` differentiates it."""
+        """The loss as `manual_backward` differentiates it: scaling is left to the task."""
         return loss
 
     # ------------------------------------------------------------------------------ training
@@ -247,7 +248,7 @@ class Trainer:
             run.write_json("settings", self._described() | self.settings)
             run.write_json("environment", environment())
             if self.enable_checkpointing:
-                rotate(self.loop.state(), run.checkpoints)
+                write_checkpoints(self.loop.state(), run.checkpoints, ["last.weft"])
         else:
             run.log(f"resumed from {Path(found[0]).name} at epoch {self.current_epoch}, step {self.global_step}")
 
@@ -303,9 +304,7 @@ class Trainer:
         kept = self.run is not None and self.enable_checkpointing
         if kept and self.signals.safe:
             self._write(["last"])
-        self.history.stopped_by = (
-            "Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
-        )
+        self.history.stopped_by = _cause(error)
         self._finish(finished=False)
         if kept and isinstance(error, KeyboardInterrupt):
             self.display.say(
@@ -406,11 +405,7 @@ class Trainer:
         """Write checkpoints. A full disk costs this one, never an older one; training goes on."""
         tree, folder = self.loop.state(), self.run.checkpoints
         try:
-            for name in names:
-                if name == "last":
-                    rotate(tree, folder)
-                else:
-                    save_checkpoint(tree, self.run.checkpoint(name))
+            write_checkpoints(tree, folder, [self.run.checkpoint(name).name for name in names])
             for name in self._removals:
                 self.run.checkpoint(name).unlink(missing_ok=True)
             self._removals, self._unsaved = [], None
@@ -457,6 +452,12 @@ class Trainer:
             return work()
         finally:
             set_num_threads(threads)
+
+
+def _cause(error: BaseException) -> str:
+    if isinstance(error, Terminated):
+        return "SIGTERM"
+    return "Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
 
 
 def _disk_error(error: OSError, path: Any) -> OSError:

@@ -11,6 +11,7 @@ import numpy as np
 from ...autograd.modes import detect_anomaly
 from ...errors import WeftError
 from ...nn.module import Module
+from ...random import get_rng_state, set_rng_state
 from ...tensor import Tensor
 from ...utils.pytree import tree_flatten, tree_map
 from ..checkpoint import Tree, savable
@@ -109,30 +110,40 @@ def findings(task: Task, batch: Any, batch_idx: int, optimizers: int = 1) -> Ite
     for number, leaf in enumerate(tree_flatten(batch)[0]):
         if isinstance(leaf, Tensor) and not _finite(leaf):
             bad = np.argwhere(~np.isfinite(leaf.detach().numpy()))
-            yield f"input {number} of the batch has {len(bad)} elements that are not finite, the first at {tuple(map(int, bad[0]))}"
+            first = tuple(map(int, bad[0]))
+            yield f"input {number} of the batch has {len(bad)} elements that are not finite, the first at {first}"
     bad_weights = [name for name, p in task.named_parameters() if not _finite(p)]
     if bad_weights:
         yield f"parameters that are not finite already: {_some(bad_weights)}"
-    task.zero_grad()
     layers: list[str] = []
     handles = [m.register_forward_hook(_watcher(name, layers)) for name, m in task.named_modules() if name]
-    try:
-        with detect_anomaly():
-            for number in range(optimizers if task.automatic_optimization else 1):
-                out = task.call("training_step", batch, batch_idx, number if optimizers > 1 else None)
-                loss = loss_of(out, "training_step", needed=False)
-                if loss is not None and loss.requires_grad:
-                    loss.backward()
-    except RuntimeError as error:
-        yield str(error)
-    finally:
-        for handle in handles:
-            handle.remove()
+    state = get_rng_state()
+    _gradients(task, batch, batch_idx, optimizers)
+    for handle in handles:
+        handle.remove()
     yield from layers[:1]
     bad_gradients = [name for name, p in task.named_parameters() if p.grad is not None and not _finite(p.grad)]
+    try:
+        set_rng_state(state)
+        with detect_anomaly():
+            _gradients(task, batch, batch_idx, optimizers)
+    except RuntimeError as error:
+        yield str(error)
     if bad_gradients:
         yield f"gradients that are not finite: {_some(bad_gradients)}"
     task.zero_grad()
+
+
+def _gradients(task: Task, batch: Any, batch_idx: int, optimizers: int) -> None:
+    """Losses and gradients without an update; a task that updates by itself cannot be asked for them."""
+    task.zero_grad()
+    if not task.automatic_optimization:
+        return
+    for number in range(optimizers):
+        out = task.call("training_step", batch, batch_idx, number if optimizers > 1 else None)
+        loss = loss_of(out, "training_step", needed=False)
+        if loss is not None and loss.requires_grad:
+            loss.backward()
 
 
 def _watcher(name: str, found: list[str]) -> Any:

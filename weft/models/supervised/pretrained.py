@@ -1,0 +1,136 @@
+"""What models with Hugging Face's files share: a config, and folders read and written.
+
+A config is a dataclass with the names and defaults of config.json; a model is made of a config alone, and its state
+dict has Hugging Face's keys. `weft.io.huggingface` does the reading.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+from ... import nn
+from ...errors import OptionError
+from ...io.atomic import Path
+
+__all__ = ["Config", "PretrainedModel", "initialised"]
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(kw_only=True)
+class Config:
+    """The fields of a config.json that a family of models knows; others are left out.
+
+    id2label: the names of the classes by number; num_labels counts them.
+    """
+
+    model_type: ClassVar[str]
+    sizes: ClassVar[tuple[str, ...]] = ()  # fields that must be positive integers
+    width_and_heads: ClassVar[tuple[str, str]] = ("hidden_size", "num_attention_heads")
+
+    tie_word_embeddings: bool = True
+    initializer_range: float = 0.02
+    num_labels: int = 2
+    id2label: dict[str, str] | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.sizes:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise OptionError(f"{type(self).__name__}: {name} must be a positive integer, got {value!r}")
+        width, heads = (getattr(self, name) for name in self.width_and_heads)
+        if self._heads_divide() and width % heads:
+            raise OptionError(f"{type(self).__name__}: {heads} heads do not divide a width of {width}")
+        if self.id2label is not None:
+            self.num_labels = len(self.id2label)
+
+    def _heads_divide(self) -> bool:
+        """Whether a head has width / heads features."""
+        return True
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any], **changes: Any) -> Self:
+        """The config of a config.json, with changes; null means the default."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(changes) - known)
+        if unknown:
+            raise OptionError(f"{cls.__name__}: no fields {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        if "num_labels" in changes:
+            changes.setdefault("id2label", None)
+        given = {name: value for name, value in fields.items() if name in known and value is not None}
+        return cls(**{**given, **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """What config.json holds."""
+        fields = dataclasses.asdict(self)
+        labels = fields.pop("id2label") or {str(i): f"LABEL_{i}" for i in range(fields["num_labels"])}
+        del fields["num_labels"]
+        names = {name: int(number) for number, name in labels.items()}
+        return {"model_type": self.model_type, **fields, "id2label": labels, "label2id": names}
+
+
+class PretrainedModel(nn.Module):
+    """A model made of a config, with Hugging Face's keys; abstract.
+
+    body: the attribute that holds what all models of the family share ("bert"), "" in that part itself.
+    heads: beginnings of keys that some other model of the family has; they are left out on loading.
+    """
+
+    config_class: ClassVar[type[Config]]
+    body: ClassVar[str] = ""
+    heads: ClassVar[tuple[str, ...]] = ()
+
+    config: Config
+    folder: str | None = None
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        if not isinstance(config, self.config_class):
+            raise OptionError(
+                f"{type(self).__name__}: expected a {self.config_class.__name__}, got {type(config).__name__}"
+            )
+        self.config = config
+
+    @classmethod
+    def from_pretrained(cls, folder: Path, *, strict: bool = True, **changes: Any) -> Self:
+        """The model of a Hugging Face folder as this class; see `weft.models.from_pretrained`."""
+        from ...io.huggingface import from_pretrained
+
+        return from_pretrained(folder, architecture=cls, strict=strict, **changes)
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write config.json and model.safetensors, as Hugging Face's programs read them, and the tokeniser, if any."""
+        from ...io.huggingface import save_pretrained
+
+        save_pretrained(self, folder)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokeniser of the folder that the model came from, read when it is first asked for (extra `text`)."""
+        found = self.__dict__.get("_tokenizer")
+        if found is None:
+            if self.folder is None:
+                raise OptionError(f"{type(self).__name__}: no tokeniser; the model was not loaded from a folder")
+            from ...data.text import load_tokenizer
+
+            found = self.__dict__["_tokenizer"] = load_tokenizer(os.fspath(self.folder))
+        return found
+
+
+def initialised(module: M, std: float) -> M:
+    """The module with weights from N(0, std²), biases 0, norms 1 and 0, padding rows 0: how BERT and GPT begin."""
+    for part in module.modules():
+        if isinstance(part, (nn.Linear, nn.Embedding, nn.Conv2d)):
+            nn.init.normal_(part.weight, std=std)
+            if getattr(part, "padding_idx", None) is not None:
+                nn.init.zeros_(part.weight.data[part.padding_idx])
+        if isinstance(part, (nn.Linear, nn.Conv2d)) and part.bias is not None:
+            nn.init.zeros_(part.bias)
+    return module

@@ -1,0 +1,135 @@
+"""Rotary position in Llama's order of features, and the ways it is stretched to contexts longer than those of training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import weft
+
+from ...errors import OptionError
+from ...tensor import Tensor
+
+__all__ = ["Rotary", "rotate_halves"]
+
+
+def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Every pair (x[k], x[k + D/2]) turned by its angle: rotary position (Su et al., 2021) in Llama's order of features.
+
+    `nn.rotate_by_position` pairs neighbours, x[2k] with x[2k + 1].
+    Shape: (B, H, T, D), (B or 1, 1, T, D/2) twice → (B, H, T, D)
+    """
+    first, second = x.chunk(2, -1)  # (B, H, T, D/2) each
+    return weft.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """The angles i · f_k of position i and pair k < D/2, with f_k = base^(−2k/D) stretched as `scaling` says.
+
+    width: D. max_position: the context of training. scaling["rope_type"]:
+        default   f as it is
+        linear    f / factor
+        dynamic   a larger base once the context exceeds max_position (NTK)
+        llama3    f / factor for pairs that go round less than low_freq_factor times in the original context, f for
+                  those that do so more than high_freq_factor times, a mixture between
+        yarn      the same between beta_slow and beta_fast turns, and longer queries and keys (Peng et al., 2023)
+    """
+
+    width: int
+    base: float = 10000.0
+    max_position: int = 2048
+    scaling: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in SCALINGS:
+            raise OptionError(f"rope_scaling: expected rope_type to be one of {', '.join(SCALINGS)}, got {self.kind!r}")
+        try:
+            self.frequencies()
+        except KeyError as missing:
+            raise OptionError(f"rope_scaling: {self.kind} needs {missing}, got {dict(self.scaling)}") from None
+
+    @property
+    def kind(self) -> str:
+        return self.scaling.get("rope_type", self.scaling.get("type", "default"))
+
+    def frequencies(self, length: int = 0) -> tuple[np.ndarray, float]:
+        """f for a context of this length, (D/2,) float32, and a factor for queries and keys."""
+        plain = self.base ** -(np.arange(0, self.width, 2) / self.width)
+        found, factor = SCALINGS[self.kind](plain, self, length)
+        return found.astype(np.float32), factor
+
+    def turns(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """cos and sin of the angles, in single precision as the models were trained. Shape: (B, T) → (B, 1, T, D/2)"""
+        frequencies, factor = self.frequencies(length)
+        angles = positions[:, None, :, None].to(weft.float32) * weft.from_numpy(frequencies)
+        cos, sin = angles.cos(), angles.sin()
+        return (cos, sin) if factor == 1 else (cos * factor, sin * factor)
+
+
+Scaled = tuple[np.ndarray, float]
+
+
+def _unscaled(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+    return f, 1.0
+
+
+def _linear(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+    return f / rope.scaling["factor"], 1.0
+
+
+def _dynamic(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+    factor, most, width = rope.scaling["factor"], rope.max_position, rope.width
+    growth = factor * max(length, most) / most - (factor - 1)
+    return f * growth ** -(np.arange(0, width, 2) / (width - 2)), 1.0  # (base · growth^(D/(D−2)))^(−2k/D)
+
+
+def _llama3(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+    names = ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor", "factor")
+    original, low, high, factor = (rope.scaling[name] for name in names)
+    turns = original * f / (2 * math.pi)  # how often a pair goes round in the original context
+    kept = np.clip((turns - low) / (high - low), 0, 1)
+    return f * (kept + (1 - kept) / factor), 1.0
+
+
+def _yarn(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+    scaling, width = rope.scaling, rope.width
+    original = scaling.get("original_max_position_embeddings") or rope.max_position
+    factor = scaling.get("factor") or rope.max_position / original
+
+    def place(turns: float) -> float:
+        """The number k of the pair that goes round so many times in the original context."""
+        return width * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(rope.base))
+
+    low, high = place(scaling.get("beta_fast") or 32), place(scaling.get("beta_slow") or 1)
+    if scaling.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, width - 1)
+    stretched = np.clip((np.arange(width // 2) - low) / (high - low or 0.001), 0, 1)
+    return f * (1 - stretched + stretched / factor), _yarn_factor(factor, scaling)
+
+
+def _yarn_factor(factor: float, scaling: Mapping[str, Any]) -> float:
+    """0.1 ln(factor) + 1, which keeps the entropy of attention over longer contexts."""
+
+    def growth(scale: float) -> float:
+        return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
+
+    if scaling.get("attention_factor") is not None:
+        return scaling["attention_factor"]
+    if scaling.get("mscale") and scaling.get("mscale_all_dim"):
+        return growth(scaling["mscale"]) / growth(scaling["mscale_all_dim"])
+    return growth(1.0)
+
+
+SCALINGS: dict[str, Callable[[np.ndarray, Rotary, int], Scaled]] = {
+    "default": _unscaled,
+    "linear": _linear,
+    "dynamic": _dynamic,
+    "llama3": _llama3,
+    "yarn": _yarn,
+}

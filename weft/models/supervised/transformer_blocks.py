@@ -1,0 +1,227 @@
+"""What the transformers of this folder share: masks, attention with grouped queries and a cache, gates.
+
+Their layers bear the names of Hugging Face's checkpoints, so projections stand in each model's file; here is what is
+computed with them. Sizes: B batch, T or L queries, S keys, H heads, G heads of keys and values, D features of a head.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import weft
+
+from ... import nn
+from ...autograd.modes import no_grad
+from ...errors import OptionError, ShapeError
+from ...ops.attention import attention_weights
+from ...tensor import Tensor
+
+__all__ = [
+    "ACTIVATIONS",
+    "Conv1D",
+    "GatedFeedForward",
+    "KeyValues",
+    "Visible",
+    "activation",
+    "append",
+    "attend",
+    "attention_maps",
+    "join_heads",
+    "split_heads",
+    "visible",
+]
+
+F = nn.functional
+
+# the names that files have for them
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_fast": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "quick_gelu": lambda x: x * (1.702 * x).sigmoid(),
+    "silu": F.silu,
+    "swish": F.silu,
+    "tanh": weft.tanh,
+    "sigmoid": weft.sigmoid,
+    "linear": lambda x: x,
+}
+
+
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """The function of a name in a config."""
+    if name not in ACTIVATIONS:
+        raise OptionError(f"activation: expected one of {', '.join(ACTIVATIONS)}, got {name!r}")
+    return ACTIVATIONS[name]
+
+
+# ------------------------------------------------------------------------------------------- who sees whom
+
+
+class Visible(NamedTuple):
+    """Which pairs take part: a bool mask broadcasting to (B, H, L, S), or None for all; causal: keys ≤ query alone."""
+
+    mask: Tensor | None
+    causal: bool = False
+
+
+def visible(
+    keys_mask: Tensor | None,
+    queries: int,
+    keys: int,
+    *,
+    causal: bool = False,
+    prefix: Tensor | None = None,
+    window: int | None = None,
+) -> Visible:
+    """The pairs that take part when `queries` are the last of `keys` places.
+
+    keys_mask (B, S): true or 1 for keys that count, 0 for padding. causal: nobody looks ahead, save that all see the
+    first prefix[b] places (the prefix or non-causal decoder: Raffel et al., 2020, §3.2.1). window: a causal query sees
+    the last `window` places, itself included.
+    """
+    mask = None
+    if causal and queries == keys and keys_mask is None and prefix is None and (window is None or window >= keys):
+        return Visible(None, causal=queries > 1)
+    if causal:
+        place, key = weft.arange(keys - queries, keys).unsqueeze(-1), weft.arange(keys)
+        mask = key <= place  # (L, S)
+        if window is not None:
+            mask = mask & (place - key < window)
+        if prefix is not None:
+            mask = mask | (key < prefix.reshape(-1, 1, 1, 1))  # (B, 1, L, S)
+    if keys_mask is not None:
+        counts = _checked_mask(keys_mask, keys)[:, None, None]  # (B, 1, 1, S)
+        mask = counts if mask is None else mask & counts
+    return Visible(mask)
+
+
+def _checked_mask(mask: Tensor, keys: int) -> Tensor:
+    if mask.ndim != 2 or mask.shape[1] != keys:
+        raise ShapeError(
+            f"attention_mask: expected (B, {keys}), 1 for tokens and 0 for padding, got {tuple(mask.shape)}"
+        )
+    return mask if mask.dtype is weft.bool else mask != 0
+
+
+# ------------------------------------------------------------------------------------------- attention
+
+
+class KeyValues(NamedTuple):
+    """Keys and values of the places seen so far, (B, G, S, D) each."""
+
+    keys: Tensor
+    values: Tensor
+
+
+def append(past: KeyValues | None, keys: Tensor, values: Tensor) -> KeyValues:
+    """Those of the past, then the new ones; nothing is written in place, so an old state stays valid."""
+    if past is None:
+        return KeyValues(keys, values)
+    return KeyValues(weft.cat([past.keys, keys], -2), weft.cat([past.values, values], -2))
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(B, T, H · D) → (B, H, T, D)"""
+    batch, length, width = x.shape
+    return x.reshape(batch, length, heads, width // heads).transpose(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """(B, H, T, D) → (B, T, H · D)"""
+    batch, heads, length, width = x.shape
+    return x.transpose(1, 2).reshape(batch, length, heads * width)
+
+
+def attend(
+    query: Tensor,
+    pairs: KeyValues,
+    seen: Visible,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """softmax(q kᵀ · scale + bias) v over the visible keys, heads joined; scale = 1/√D unless given.
+
+    Each head of keys and values serves H / G heads of queries. Shape: (B, H, L, D), (B, G, S, D) → (B, L, H · D)
+    """
+    mask, causal = seen
+    if bias is not None:
+        allowed = _causal(query.shape[-2], pairs.keys.shape[-2]) if causal else mask
+        mask, causal = bias if allowed is None else bias.masked_fill(~allowed, float("-inf")), False
+    grouped = query.shape[1] != pairs.keys.shape[1]
+    if _MAPS.get() is not None:
+        _MAPS.get().append(_weights(query, pairs.keys, mask, causal, scale))
+    return join_heads(
+        F.scaled_dot_product_attention(
+            query, *pairs, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+        )
+    )
+
+
+def _causal(queries: int, keys: int) -> Tensor:
+    """j ≤ i, the queries being the last of the keys. Shape: (L, S)"""
+    return weft.arange(keys) <= weft.arange(keys - queries, keys).unsqueeze(-1)
+
+
+_MAPS: ContextVar[list[Tensor] | None] = ContextVar("attention maps", default=None)
+
+
+@contextlib.contextmanager
+def attention_maps() -> Iterator[list[Tensor]]:
+    """The weights of every `attend` inside the block, in the order of computing: (B, H, L, S) each, outside the graph.
+
+    >>> with attention_maps() as maps:
+    ...     model(tokens)
+    >>> maps[0].shape  # of the first layer
+    """
+    maps: list[Tensor] = []
+    token = _MAPS.set(maps)
+    try:
+        yield maps
+    finally:
+        _MAPS.reset(token)
+
+
+@no_grad()
+def _weights(query: Tensor, keys: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], 1)  # (B, G, S, D) → (B, H, S, D)
+    return attention_weights(query * scale @ keys.mT, mask, causal)
+
+
+# ------------------------------------------------------------------------------------------- layers
+
+
+class GatedFeedForward(nn.Module):
+    """y = W_down (φ(W_gate x) ∘ W_up x): SwiGLU with φ = silu (Shazeer, 2020). Shape: (*, C) → (*, C)"""
+
+    def __init__(self, width: int, hidden: int, function: str = "silu", bias: bool = False) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = nn.Linear(width, hidden, bias=bias), nn.Linear(width, hidden, bias=bias)
+        self.down_proj = nn.Linear(hidden, width, bias=bias)
+        self.function = activation(function)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(self.function(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Conv1D(nn.Module):
+    """y = x W + b: a linear map whose weight (in, out) lies the other way round, as GPT-2's files have it."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.normal_(weft.empty(inputs, outputs), std=0.02))
+        self.bias = nn.Parameter(weft.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight.mT, self.bias)
+
+    def extra_repr(self) -> str:
+        return "inputs={}, outputs={}".format(*self.weight.shape)
