@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAST, FUTURE = 24, 12  # months seen and told
-TEST, VALIDATION = 24, 12  # months at the end, and before those
+TEST, VALIDATION = 24, 24  # months at the end, and before those
 QUANTILE = 1.645  # a normal variable lies within so many standard deviations with probability 0.9
 
 

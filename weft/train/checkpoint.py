@@ -106,6 +106,8 @@ def newest_checkpoint(folder: str | os.PathLike[str]) -> tuple[Path, Tree] | Non
         except CheckpointError as error:
             errors.append(str(error))
             continue
+        if "position" not in tree:  # weights alone
+            continue
         for error in errors:
             warnings.warn(f"{error}; continuing from {path.name} instead", stacklevel=3)
         return path, tree

@@ -68,6 +68,9 @@ class FitLoop:
         """Train until an end is reached."""
         while not self._at_end():
             self._epoch()
+        if self.position.batch == 0:
+            self.trainer.request_save("last")
+            self.trainer.safe_point()
 
     def _at_end(self) -> bool:
         trainer = self.trainer
@@ -104,17 +107,27 @@ class FitLoop:
         if ended and position.pending:
             self._flush()
         trainer.callback_metrics |= self.means.compute() | self.task.recorder.collect(self.measured, reset=ended)
-        if trainer.val_due(position.epoch) or not ended:
-            self.validate()
-        self._row()
         if not ended:
-            trainer.history.stopped_by = trainer.history.stopped_by or self._limit()
+            self._end_within_epoch()
             return
+        if trainer.val_due(position.epoch):
+            self.validate()
+        more = trainer.further_figures()
         self._schedules("epoch", position.epoch + 1)
         trainer.hook("on_train_epoch_end")
+        self._row(more)
         position.epoch, position.batch, position.drained = position.epoch + 1, 0, False
         self.means, self.measured = Means(), set()
         trainer.safe_point()
+
+    def _end_within_epoch(self) -> None:
+        """A limit, or a wish to stop: the state is kept as it is here, so that a longer training can continue it."""
+        self.trainer.history.stopped_by = self.trainer.history.stopped_by or self._limit()
+        self.trainer.request_save("last")
+        self.trainer.safe_point()
+        self.validate()
+        self._row(self.trainer.further_figures())
+        self.trainer.saver.write()
 
     # ------------------------------------------------------------------------------ batches
     def _batches(self) -> None:
@@ -203,7 +216,7 @@ class FitLoop:
         """A validation within the epoch."""
         self.trainer.callback_metrics |= self.means.compute() | self.task.recorder.collect(self.measured, reset=False)
         self.validate()
-        self._row()
+        self._row(self.trainer.further_figures())
         self.task.train()
         self.position.checking = False
 
@@ -244,11 +257,11 @@ class FitLoop:
         self.trainer.callback_metrics |= figures
         self.trainer.hook("on_validation_end")
 
-    def _row(self) -> None:
-        """The row of an epoch (so far): means of training, figures of validation."""
+    def _row(self, more: dict[str, float]) -> None:
+        """The row of an epoch (so far): means of training, figures of validation, and what callbacks add."""
         trainer, position = self.trainer, self.position
         row = {"kind": "epoch", "epoch": position.epoch, "step": position.step}
-        row |= trainer.callback_metrics | trainer.further_figures() | {"seconds": round(self.elapsed(), 3)}
+        row |= trainer.callback_metrics | more | {"seconds": round(self.elapsed(), 3)}
         trainer.history.rows.append(row)
         trainer.logbook.add(row)
         trainer.display.row(row, self.task.recorder.shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Collection
 from typing import Any
 
 __all__ = ["Display", "LiveDisplay", "PlainDisplay", "make_display"]
@@ -21,7 +22,7 @@ class Display:
     def batch(self, number: int, samples: int, figures: dict[str, float]) -> None:
         """A batch of so many samples is done."""
 
-    def row(self, row: dict[str, Any], shown: set[str]) -> None:
+    def row(self, row: dict[str, Any], shown: Collection[str]) -> None:
         """The figures of an epoch."""
 
     def say(self, text: str) -> None:
@@ -57,7 +58,7 @@ class PlainDisplay(Display):
     def batch(self, number: int, samples: int, figures: dict[str, float]) -> None:
         self.samples += samples
 
-    def row(self, row: dict[str, Any], shown: set[str]) -> None:
+    def row(self, row: dict[str, Any], shown: Collection[str]) -> None:
         self.say(line(row, shown, self.epochs, self.rate()))
 
     def rate(self) -> float:
@@ -117,7 +118,7 @@ class LiveDisplay(PlainDisplay):
         self.progress.stop()
 
 
-def line(row: dict[str, Any], shown: set[str], epochs: int | None, rate: float) -> str:
+def line(row: dict[str, Any], shown: Collection[str], epochs: int | None, rate: float) -> str:
     """An epoch as one line: losses first, then what is logged for the progress line."""
     names = [name for name in row if name.endswith("loss")]
     names += [name for name in row if name in shown and name not in names]

@@ -24,7 +24,7 @@ class Recorder:
         self.values: Logged = {}
         self.fed: Fed = []
         self.metrics: dict[str, Any] = {}  # by the names they are logged under
-        self.shown: set[str] = set()  # names for the progress line
+        self.shown: dict[str, None] = {}  # names for the progress line, in order
         self.waiting: dict[str, Any] = {}  # states of metrics that a checkpoint brought and no step has named yet
 
     def begin(self) -> None:
@@ -42,7 +42,7 @@ class Recorder:
             )
         self.values[name] = (value, batch_size)
         if prog_bar:
-            self.shown.add(name)
+            self.shown[name] = None
 
     def measure(self, name: str, metric: Any, given: tuple[Any, ...], prog_bar: bool) -> None:
         if name not in self.metrics and name in self.waiting:
@@ -50,7 +50,7 @@ class Recorder:
         self.metrics[name] = metric
         self.fed.append((name, tuple(x.detach() if isinstance(x, Tensor) else x for x in given)))
         if prog_bar:
-            self.shown.add(name)
+            self.shown[name] = None
 
     def feed(self, fed: Fed) -> None:
         """Update metrics with what a step handed over."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -14,21 +13,29 @@ from ..errors import OptionError
 from ..runtime.threads import get_num_threads, set_num_threads
 from ..tensor import Tensor
 from .callbacks import Callback, LearningRateMonitor, ModelCheckpoint, StopOnNaN
-from .checkpoint import Tree, clear_leftovers, load_checkpoint, newest_checkpoint, save_checkpoint, write_checkpoints
+from .checkpoint import Tree, clear_leftovers, save_checkpoint, write_checkpoints
 from .configure import Schedule, read_optimizers
 from .evaluate import evaluate, predict
 from .history import History
-from .limits import seconds_of
+from .limits import check_options, seconds_of
 from .logger import Logbook
 from .loop import FitLoop
+from .opening import disk_error, find_checkpoint, open_folder
 from .precision import make_precision
 from .progress import Display, make_display
+from .record import as_float
 from .runs import RunFolder, environment
+from .saving import Saver
 from .signals import Signals, Terminated
 from .step import EvalStep
 from .task import Task
 
 __all__ = ["Trainer"]
+
+DESCRIBED = (
+    *("max_epochs", "max_steps", "max_time", "precision", "gradient_clip_val", "accumulate_grad_batches"),
+    *("val_check_interval", "seed", "threads"),
+)
 
 
 class Trainer:
@@ -82,7 +89,7 @@ class Trainer:
         self.limit_train_batches, self.limit_val_batches = limit_train_batches, limit_val_batches
         self.log_every_n_steps, self.enable_checkpointing = log_every_n_steps, enable_checkpointing
         self.settings, self.seed, self.progress, self.threads = settings or {}, seed, progress, threads
-        self._check_options()
+        check_options(self)
         self.precision_plugin = make_precision(precision)
         self.signals, self.display = Signals(), Display()
         self.history, self.run = History(), None
@@ -93,34 +100,7 @@ class Trainer:
         self.schedules: list[Schedule] = []
         self.loop: FitLoop | None = None
         self._eval_steps: dict[str, EvalStep] = {}
-        self._saves: list[str] = []
-        self._removals: list[str] = []
-        self._unsaved: OSError | None = None
-
-    def _check_options(self) -> None:
-        for name, least in {
-            "accumulate_grad_batches": 1,
-            "log_every_n_steps": 1,
-            "check_val_every_n_epoch": 1,
-        }.items():
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
-                raise OptionError(
-                    f"Trainer: {name} must be a whole number of at least {least}, got {getattr(self, name)!r}"
-                )
-        if self.max_epochs is not None and self.max_epochs < 0:
-            raise OptionError(f"Trainer: max_epochs must not be negative, got {self.max_epochs}")
-        interval = self.val_check_interval
-        if isinstance(interval, bool) or not (interval >= 1 if isinstance(interval, int) else 0 < interval <= 1):
-            raise OptionError(
-                f"Trainer: val_check_interval must be a share of an epoch in (0, 1] or a number of batches, got {interval!r}"
-            )
-        if self.gradient_clip_algorithm not in ("norm", "value"):
-            raise OptionError(
-                f"Trainer: gradient_clip_algorithm must be 'norm' or 'value', got {self.gradient_clip_algorithm!r}"
-            )
-        wrong = [c for c in self.callbacks if not isinstance(c, Callback)]
-        if wrong:
-            raise OptionError(f"Trainer: callbacks must be of weft.train.Callback, got {type(wrong[0]).__name__}")
+        self.saver = Saver(None, dict)
 
     # ------------------------------------------------------------------------------ where it stands
     @property
@@ -202,7 +182,7 @@ class Trainer:
     def _prepare(self, task: Task, train_loader: Any, val_loader: Any) -> None:
         task.attach(self)
         self.history, self.callback_metrics = History(), {}
-        self.should_stop, self._saves, self._removals, self._unsaved = False, [], [], None
+        self.should_stop, self.run = False, None
         task.recorder.metrics.clear()
         self.optimizers, self.schedules = read_optimizers(task.configure_optimizers())
         self.callbacks = [*self._given, *self._usual_callbacks()]
@@ -219,26 +199,20 @@ class Trainer:
 
     def _open_run(self, task: Task, resume: bool | str | os.PathLike[str]) -> None:
         """The folder, the state of a checkpoint, the log; errors of the disk show here, before any work is done."""
-        found = self._checkpoint_to_resume(resume)
+        found = find_checkpoint(resume, self.run_folder)
         if found is not None:
             self.loop.restore(found[1], found[0])
         if self.run_folder is not False:
             try:
-                self.run = self._folder(task)
+                self.run = open_folder(self.run_folder, type(task).__name__.lower())
                 self._start_run(found)
             except OSError as error:
-                raise _disk_error(error, self.run.path if self.run else self.run_folder) from error
+                raise disk_error(error, self.run.path if self.run else self.run_folder) from error
+        self.saver = Saver(self.run if self.enable_checkpointing else None, self.loop.state)
         self.logbook = Logbook(self.run)
         self.logbook.start(self.global_step)
 
-    def _folder(self, task: Task) -> RunFolder:
-        if isinstance(self.run_folder, RunFolder):
-            return self.run_folder.open()
-        if self.run_folder is None or self.run_folder is True:
-            return RunFolder.create(name=type(task).__name__.lower())
-        return RunFolder(self.run_folder).open()
-
-    def _start_run(self, found: tuple[Any, Tree] | None) -> None:
+    def _start_run(self, found: tuple[Path, Tree] | None) -> None:
         run = self.run
         if found is None and (earlier := run.put_aside()) is not None:
             run.log(f"the run that was here is now in {earlier.name}/")
@@ -250,35 +224,10 @@ class Trainer:
             if self.enable_checkpointing:
                 write_checkpoints(self.loop.state(), run.checkpoints, ["last.weft"])
         else:
-            run.log(f"resumed from {Path(found[0]).name} at epoch {self.current_epoch}, step {self.global_step}")
+            run.log(f"resumed from {found[0].name} at epoch {self.current_epoch}, step {self.global_step}")
 
     def _described(self) -> dict[str, Any]:
-        names = (
-            "max_epochs",
-            "max_steps",
-            "max_time",
-            "precision",
-            "gradient_clip_val",
-            "accumulate_grad_batches",
-            "seed",
-        )
-        return {"task": type(self.loop.task).__name__} | {name: getattr(self, name) for name in names}
-
-    def _checkpoint_to_resume(self, resume: Any) -> tuple[Any, Tree] | None:
-        if resume is False or resume is None:
-            return None
-        if resume is True:
-            if self.run_folder is None or isinstance(self.run_folder, bool):
-                raise OptionError("fit: resume=True needs Trainer(run_folder=…) to know which run; or give a path")
-            folder = self.run_folder.path if isinstance(self.run_folder, RunFolder) else Path(self.run_folder)
-            return newest_checkpoint(folder / "checkpoints")
-        path = Path(resume)
-        if not path.is_dir():
-            return path, load_checkpoint(path)
-        found = newest_checkpoint(path / "checkpoints" if (path / "checkpoints").is_dir() else path)
-        if found is None:
-            raise OptionError(f"fit: resume={str(path)!r}: there is no checkpoint in this folder")
-        return found
+        return {"task": type(self.loop.task).__name__} | {name: getattr(self, name) for name in DESCRIBED}
 
     def _train(self, task: Task) -> None:
         self.display = make_display(self.progress)
@@ -287,7 +236,6 @@ class Trainer:
                 self.display.start(self.max_epochs)
                 self.hook("on_fit_start")
                 self.loop.run()
-                self.safe_point(last=True)
                 self.hook("on_fit_end")
             self._finish(finished=True)
         except BaseException as error:
@@ -295,15 +243,16 @@ class Trainer:
             raise
         finally:
             self.display.close()
-        if self._unsaved is not None:
-            raise _disk_error(self._unsaved, self.run.path) from self._unsaved
+        if self.saver.error is not None:
+            raise disk_error(self.saver.error, self.run.path) from self.saver.error
 
     def _broken_off(self, error: BaseException) -> None:
         """Ctrl-C or an error: save what is whole, and say how to go on."""
         self.hook("on_exception", error)
-        kept = self.run is not None and self.enable_checkpointing
-        if kept and self.signals.safe:
-            self._write(["last"])
+        kept = self.saver.run is not None and self.signals.safe
+        if kept:
+            self.saver.want("last")
+            self.saver.write()
         self.history.stopped_by = _cause(error)
         self._finish(finished=False)
         if kept and isinstance(error, KeyboardInterrupt):
@@ -330,6 +279,7 @@ class Trainer:
             "epochs": position.epoch,
             "steps": position.step,
             "compiled": self.loop.step.run.compiled is not None,
+            "eager_because": self.loop.step.run.reason,
         }
         try:
             self.run.write_json("result", result)
@@ -350,10 +300,12 @@ class Trainer:
 
     # ------------------------------------------------------------------------------ callbacks
     def hook(self, name: str, *given: Any) -> None:
-        """Call a moment of the task, then of every callback."""
+        """Call a moment of the task, whose `log` goes to the figures of the epoch, then of every callback."""
         task = self.loop.task
         if not given and hasattr(task, name):
+            task.recorder.begin()
             getattr(task, name)()
+            self.callback_metrics |= {k: as_float(value) for k, (value, _) in task.recorder.values.items()}
         for callback in self.callbacks:
             getattr(callback, name)(self, task, *given)
 
@@ -381,41 +333,20 @@ class Trainer:
     # ------------------------------------------------------------------------------ checkpoints
     def request_save(self, name: str) -> None:
         """Write this checkpoint as soon as the step (or epoch) is complete."""
-        if name not in self._saves:
-            self._saves.append(name)
+        self.saver.want(name)
 
     def request_removal(self, name: str) -> None:
         """Remove this checkpoint once the next is written."""
-        self._removals.append(name)
+        self.saver.drop(name)
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Write the present state to a file."""
         save_checkpoint(self.loop.state(), path)
 
-    def safe_point(self, last: bool = False) -> None:
+    def safe_point(self) -> None:
         """Between two steps: write the checkpoints that were asked for, then let Ctrl-C through."""
-        if self.run is not None and self.enable_checkpointing:
-            names = list(dict.fromkeys([*self._saves, "last"] if last else self._saves))
-            if names:
-                self._write(names)
-        self._saves = []
+        self.saver.write()
         self.signals.check()
-
-    def _write(self, names: list[str]) -> None:
-        """Write checkpoints. A full disk costs this one, never an older one; training goes on."""
-        tree, folder = self.loop.state(), self.run.checkpoints
-        try:
-            write_checkpoints(tree, folder, [self.run.checkpoint(name).name for name in names])
-            for name in self._removals:
-                self.run.checkpoint(name).unlink(missing_ok=True)
-            self._removals, self._unsaved = [], None
-        except OSError as error:
-            self._unsaved = error
-            warnings.warn(
-                f"{folder}: the checkpoint at step {self.global_step} could not be written ({error.strerror or error}); "
-                "the earlier ones are whole, training goes on",
-                stacklevel=3,
-            )
 
     # ------------------------------------------------------------------------------ without training
     def eval_step(self, task: Task, step: str) -> EvalStep:
@@ -458,15 +389,3 @@ def _cause(error: BaseException) -> str:
     if isinstance(error, Terminated):
         return "SIGTERM"
     return "Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
-
-
-def _disk_error(error: OSError, path: Any) -> OSError:
-    """The same error, with what to do about it."""
-    advice = {
-        errno.ENOSPC: "the disk is full: free some space, or choose another run_folder",
-        errno.EDQUOT: "the quota is used up: free some space, or choose another run_folder",
-        errno.EACCES: "this folder cannot be written to: choose another run_folder",
-        errno.EPERM: "this folder cannot be written to: choose another run_folder",
-        errno.EROFS: "the file system is read-only: choose another run_folder",
-    }.get(error.errno, "the run folder cannot be written")
-    return type(error)(error.errno, f"{path}: {advice} ({error.strerror or error})")

@@ -5,6 +5,7 @@ The captioner is "Show, attend and tell" (Xu et al. 2015) with Bahdanau's decode
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ class Captioner(nn.Module):
 
     >>> model = Captioner(small_encoder(1, (8, 16)), 16, vocabulary=12)
     >>> logits, weights = model(weft.zeros(2, 1, 28, 28), weft.ones(2, 5, dtype=weft.int64))
-    >>> logits.shape, weights.shape
+    >>> tuple(logits.shape), tuple(weights.shape)
     ((2, 5, 12), (2, 5, 49))
     """
 
@@ -100,7 +101,7 @@ class SequenceToImage(nn.Module):
     logits: compare them with `binary_cross_entropy_with_logits`, or take their sigmoid.
     Shape: tokens (B, T), lengths (B,) → (B, out_channels, side · 2ⁿ, side · 2ⁿ)
 
-    >>> SequenceToImage(12, 1, (32, 16), side=7)(weft.ones(2, 5, dtype=weft.int64)).shape
+    >>> tuple(SequenceToImage(12, 1, (32, 16), side=7)(weft.ones(2, 5, dtype=weft.int64)).shape)
     (2, 1, 28, 28)
     """
 
@@ -122,7 +123,7 @@ class SequenceToImage(nn.Module):
         places = widths[0] * side**2
         self.encoder = SequenceClassifier(embedding_dim, hidden_size, places, vocabulary=vocabulary, cell=cell)
         layers: list[nn.Module] = []
-        for inputs, outputs in zip(widths, widths[1:], strict=False):
+        for inputs, outputs in itertools.pairwise(widths):
             double = nn.ConvTranspose2d(inputs, outputs, 4, stride=2, padding=1, bias=False)
             layers += [double, nn.BatchNorm2d(outputs), nn.ReLU()]
         last = nn.ConvTranspose2d(widths[-1], out_channels, 4, stride=2, padding=1)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from ... import nn
 from ...errors import OptionError
 from ...io.atomic import Path
+from .transformer_blocks import Conv1D
 
 __all__ = ["Config", "PretrainedModel", "initialised"]
 
@@ -127,10 +128,10 @@ class PretrainedModel(nn.Module):
 def initialised(module: M, std: float) -> M:
     """The module with weights from N(0, std²), biases 0, norms 1 and 0, padding rows 0: how BERT and GPT begin."""
     for part in module.modules():
-        if isinstance(part, (nn.Linear, nn.Embedding, nn.Conv2d)):
+        if isinstance(part, (nn.Linear, nn.Embedding, nn.Conv2d, Conv1D)):
             nn.init.normal_(part.weight, std=std)
             if getattr(part, "padding_idx", None) is not None:
                 nn.init.zeros_(part.weight.data[part.padding_idx])
-        if isinstance(part, (nn.Linear, nn.Conv2d)) and part.bias is not None:
-            nn.init.zeros_(part.bias)
+            if getattr(part, "bias", None) is not None:
+                nn.init.zeros_(part.bias)
     return module

@@ -8,6 +8,7 @@ from ...autograd.modes import no_grad
 from ...errors import OptionError
 from ...nn.module import Module
 from ...optim.swa_utils import SWALR, AveragedModel, get_ema_avg_fn, update_bn
+from ..checkpoint import save_checkpoint
 from .base import Callback
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class SWA(Callback):
 
     swa_epoch_start: the first epoch that counts, as a number or a share of max_epochs. swa_lrs: the learning rate to
     anneal to, within `annealing_epochs`. At the end the task gets the mean, and its batch normalisation the statistics
-    of the training data under it.
+    of the training data under it; they are saved as `swa.weft`.
     """
 
     def __init__(
@@ -150,6 +151,8 @@ class SWA(Callback):
         task.load_state_dict(self.average.module.state_dict())
         with no_grad():
             update_bn(trainer.loop.train, task)
+        if trainer.run is not None:
+            save_checkpoint({"model": dict(task.state_dict()), "averaged": None}, trainer.run.checkpoint("swa"))
 
     def state_dict(self) -> dict[str, Any]:
         schedule = None if self.schedule is None else self.schedule.state_dict()

@@ -1,0 +1,162 @@
+"""What language models that write from left to right share: heads, steps with a cache, generation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import weft
+
+from ... import nn
+from ...errors import OptionError
+from ...tensor import Tensor
+from .decoding import generate, recomputing
+from .pretrained import PretrainedModel, initialised
+from .transformer_blocks import KeyValues
+
+__all__ = ["CausalBody", "CausalClassifier", "CausalLM", "DecoderState"]
+
+
+class DecoderState(NamedTuple):
+    """Keys and values of every layer; mask (B, S): 0 for padding, None if there is none; prefix (B,): see `visible`."""
+
+    past: tuple[KeyValues, ...] = ()
+    mask: Tensor | None = None
+    prefix: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """The number of places seen."""
+        return self.past[0].keys.shape[-2] if self.past else 0
+
+
+class CausalBody(PretrainedModel):
+    """A stack of decoder layers with embeddings before and a norm after it; abstract: subclasses define `decode`."""
+
+    heads = ("lm_head.", "score.")
+
+    def decode(
+        self,
+        input_ids: Tensor,
+        mask: Tensor | None,
+        positions: Tensor,
+        past: tuple[KeyValues, ...],
+        prefix: Tensor | None,
+    ) -> tuple[Tensor, tuple[KeyValues, ...]]:
+        """The last hidden states of the new tokens (B, T), and keys and values of all S places seen so far.
+
+        Shape: (B, T), mask (B, S), positions (B or 1, T), prefix (B,) → (B, T, C)
+        """
+        raise NotImplementedError
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        prefix_lengths: Tensor | None = None,
+    ) -> Tensor:
+        """attention_mask: 1 for tokens, 0 for padding; position_ids: 0, 1, 2 … of the row unless given.
+
+        prefix_lengths: the first places of each row that all may see, itself included (the prefix decoder).
+        Shape: (B, T) three times, (B,) → (B, T, C)
+        """
+        positions = weft.arange(input_ids.shape[1]).unsqueeze(0) if position_ids is None else position_ids
+        return self.decode(input_ids, attention_mask, positions, (), prefix_lengths)[0]
+
+
+class _WithCausalBody(PretrainedModel):
+    """A head over a `CausalBody` under the name `body`; abstract."""
+
+    body_class: ClassVar[type[CausalBody]]
+    heads = CausalBody.heads
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.add_module(self.body, self.body_class(config))
+
+    @property
+    def decoder(self) -> CausalBody:
+        return getattr(self, self.body)
+
+
+class CausalLM(_WithCausalBody):
+    """Scores of the next token at every place, (B, T) → (B, T, V); abstract. Arguments are those of `CausalBody`."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        table = self.decoder.get_input_embeddings().weight
+        self.lm_head = nn.Linear(table.shape[1], table.shape[0], bias=False)
+        if config.tie_word_embeddings:
+            self.lm_head.weight = table
+        else:
+            initialised(self.lm_head, config.initializer_range)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
+        return self.lm_head(self.decoder(input_ids, attention_mask, **more))
+
+    def step(self, tokens: Tensor, state: DecoderState | None = None) -> tuple[Tensor, DecoderState]:
+        """Scores of the token after the last; the state holds keys and values, so that no place is computed twice.
+
+        A state to start from carries the mask of beginnings that are padded on the left, `DecoderState(mask=mask)`;
+        positions then count tokens alone. Shape: (B, T) → (B, V)
+        """
+        state = DecoderState() if state is None else state
+        seen, total = state.length, state.length + tokens.shape[1]
+        mask = _lengthened(state.mask, total)
+        if mask is None:
+            positions = weft.arange(seen, total).unsqueeze(0)  # (1, T)
+        else:
+            positions = (mask.cumsum(1) - 1).clamp(min=0)[:, seen:]  # (B, T)
+        hidden, past = self.decoder.decode(tokens, mask, positions, state.past, state.prefix)
+        return self.lm_head(hidden[:, -1]), DecoderState(past, mask, state.prefix)
+
+    def generate(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        prefix_lengths: Tensor | None = None,
+        use_cache: bool = True,
+        **options: Any,
+    ) -> Tensor:
+        """Beginnings (B, T), padded on the left where they differ in length, continued; options as in `decoding`.
+
+        End and padding tokens are the config's unless given. Shape: (B, T) → (B, ≤ T + max_new_tokens)
+        """
+        options = {"eos_token_id": self.config.eos_token_id, "pad_token_id": self.config.pad_token_id, **options}
+        mask = None if attention_mask is None else attention_mask.to(weft.int64)
+        if use_cache:
+            return generate(self.step, input_ids, DecoderState((), mask, prefix_lengths), **options)
+        return generate(recomputing(lambda tokens: self._all(tokens, mask, prefix_lengths)), input_ids, **options)
+
+    def _all(self, tokens: Tensor, mask: Tensor | None, prefix: Tensor | None) -> Tensor:
+        """The scores at all places, computed anew: what `step` must agree with."""
+        mask = _lengthened(mask, tokens.shape[1])
+        positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
+        return self(tokens, mask, position_ids=positions, prefix_lengths=prefix)
+
+
+def _lengthened(mask: Tensor | None, length: int) -> Tensor | None:
+    """The mask with 1 for the places that it does not reach."""
+    if mask is None or mask.shape[1] >= length:
+        return mask
+    return weft.cat([mask, weft.ones(len(mask), length - mask.shape[1], dtype=mask.dtype)], 1)
+
+
+class CausalClassifier(_WithCausalBody):
+    """W x of the last token that is not padding: scores of the classes of a text, (B, T) → (B, num_labels); abstract."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        width = self.decoder.get_input_embeddings().embedding_dim
+        self.score = initialised(nn.Linear(width, config.num_labels, bias=False), config.initializer_range)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
+        scores = self.score(self.decoder(input_ids, attention_mask, **more))  # (B, T, num_labels)
+        padding = self.config.pad_token_id
+        if padding is None:
+            if len(input_ids) > 1:
+                raise OptionError(f"{type(self).__name__}: a batch needs config.pad_token_id to find the last tokens")
+            return scores[:, -1]
+        last = (weft.arange(input_ids.shape[1]) * (input_ids != padding)).argmax(-1)  # (B,)
+        return scores[weft.arange(len(input_ids)), last]

@@ -1,0 +1,300 @@
+"""Llama (Touvron et al., 2023) and its relatives Mistral, Qwen2 and Qwen3, which differ in flags of the config.
+
+x = word[t_i], then N layers of x ← x + attention(RMSNorm(x)), x ← x + SwiGLU(RMSNorm(x)), a last RMSNorm and a linear
+head. Queries and keys are turned by their positions (rotary); a head of keys and values serves several heads of queries.
+Llama-3.2-1B has 1,235,814,400 parameters. Keys are those of transformers.
+
+>>> config = LlamaConfig(vocab_size=65, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+...                      num_attention_heads=4, num_key_value_heads=2)
+>>> LlamaForCausalLM(config)(weft.tensor([[1, 2, 3]])).shape
+Size([1, 3, 65])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from ... import nn
+from ...errors import OptionError
+from ...tensor import Tensor
+from .causal import CausalBody, CausalClassifier, CausalLM
+from .pretrained import Config, initialised
+from .rotary import Rotary, rotate_halves
+from .transformer_blocks import GatedFeedForward, KeyValues, Visible, append, attend, split_heads, visible
+
+__all__ = [
+    "LlamaConfig",
+    "LlamaForCausalLM",
+    "LlamaForSequenceClassification",
+    "LlamaModel",
+    "MistralConfig",
+    "MistralForCausalLM",
+    "MistralModel",
+    "Qwen2Config",
+    "Qwen2ForCausalLM",
+    "Qwen2Model",
+    "Qwen3Config",
+    "Qwen3ForCausalLM",
+    "Qwen3Model",
+]
+
+
+@dataclass(kw_only=True)
+class LlamaConfig(Config):
+    """The sizes of Llama-7B by default.
+
+    num_key_value_heads: as many as of queries unless given. head_dim: hidden_size / num_attention_heads unless given.
+    rope_scaling: see `Rotary`. sliding_window: how many places a query sees in layers of the type sliding_attention.
+    """
+
+    model_type: ClassVar[str] = "llama"
+    sizes: ClassVar[tuple[str, ...]] = (
+        *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+        *("num_key_value_heads", "head_dim", "max_position_embeddings"),
+    )
+    query_bias: ClassVar[bool] = False  # Qwen2 has biases in queries, keys and values alone
+    query_norm: ClassVar[bool] = False  # Qwen3 normalises every head of queries and keys
+
+    vocab_size: int = 32000
+    hidden_size: int = 4096
+    intermediate_size: int = 11008
+    num_hidden_layers: int = 32
+    num_attention_heads: int = 32
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    hidden_act: str = "silu"
+    max_position_embeddings: int = 2048
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10000.0
+    rope_scaling: dict[str, Any] | None = None
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    attention_dropout: float = 0.0
+    sliding_window: int | None = None
+    layer_types: list[str] | None = None
+    tie_word_embeddings: bool = False
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+
+    def __post_init__(self) -> None:
+        self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
+        self._given_head_dim = self.head_dim is not None
+        self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
+        super().__post_init__()
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise OptionError(
+                f"{type(self).__name__}: num_key_value_heads {self.num_key_value_heads} does not divide "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+        if self.head_dim % 2:
+            raise OptionError(f"{type(self).__name__}: rotary position needs an even head_dim, got {self.head_dim}")
+
+    def _heads_divide(self) -> bool:
+        return not self._given_head_dim
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any], **changes: Any) -> Self:
+        """rope_parameters, the newer name, holds rope_theta as well."""
+        fields = dict(fields)
+        scaling = {**(fields.get("rope_scaling") or {}), **(fields.pop("rope_parameters", None) or {})}
+        if scaling.get("partial_rotary_factor", fields.get("partial_rotary_factor", 1.0)) not in (1, None):
+            raise OptionError(f"{cls.__name__}: partial_rotary_factor must be 1, got {scaling}")
+        if "rope_theta" in scaling:
+            fields["rope_theta"] = scaling.pop("rope_theta")
+        fields["rope_scaling"] = scaling or None
+        return super().from_dict(cls._windows(fields), **changes)
+
+    @classmethod
+    def _windows(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields with sliding_window set where it is in use."""
+        return fields
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = super().to_dict()
+        scaling = fields.pop("rope_scaling") or {"rope_type": "default"}
+        return {**fields, "rope_parameters": {**scaling, "rope_theta": self.rope_theta}}
+
+    def window(self, layer: int) -> int | None:
+        """How many places a query of this layer sees."""
+        kind = "sliding_attention" if self.layer_types is None else self.layer_types[layer]
+        return self.sliding_window if kind == "sliding_attention" else None
+
+
+@dataclass(kw_only=True)
+class MistralConfig(LlamaConfig):
+    """Llama with a sliding window in all layers (Jiang et al., 2023)."""
+
+    model_type: ClassVar[str] = "mistral"
+
+
+@dataclass(kw_only=True)
+class Qwen2Config(LlamaConfig):
+    """Llama with biases in queries, keys and values; a sliding window if use_sliding_window says so."""
+
+    model_type: ClassVar[str] = "qwen2"
+    query_bias: ClassVar[bool] = True
+
+    use_sliding_window: bool = False
+    max_window_layers: int = 28
+
+    @classmethod
+    def _windows(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """The first max_window_layers layers see everything."""
+        if not fields.get("use_sliding_window"):
+            return {**fields, "sliding_window": None, "layer_types": None}
+        first, count = fields.get("max_window_layers", 28), fields.get("num_hidden_layers", 32)
+        kinds = ["full_attention" if layer < first else "sliding_attention" for layer in range(count)]
+        return {**fields, "layer_types": fields.get("layer_types") or kinds}
+
+
+@dataclass(kw_only=True)
+class Qwen3Config(Qwen2Config):
+    """Qwen2 without biases; each head of queries and keys goes through an RMSNorm."""
+
+    model_type: ClassVar[str] = "qwen3"
+    query_bias: ClassVar[bool] = False
+    query_norm: ClassVar[bool] = True
+
+    head_dim: int | None = 128
+
+
+class LlamaAttention(nn.Module):
+    """W_O [heads of softmax((R_i q)(R_j k)ᵀ/√D) v], grouped queries. Shape: (B, T, C) → (B, T, C)"""
+
+    random_in_training = True
+
+    def __init__(self, config: LlamaConfig, layer: int) -> None:
+        super().__init__()
+        self.heads, self.groups, self.dropout = (
+            *(config.num_attention_heads, config.num_key_value_heads),
+            config.attention_dropout,
+        )
+        queries, pairs = self.heads * config.head_dim, self.groups * config.head_dim
+        bias = config.attention_bias or config.query_bias
+        self.q_proj = nn.Linear(config.hidden_size, queries, bias=bias)
+        self.k_proj = nn.Linear(config.hidden_size, pairs, bias=bias)
+        self.v_proj = nn.Linear(config.hidden_size, pairs, bias=bias)
+        self.o_proj = nn.Linear(queries, config.hidden_size, bias=config.attention_bias)
+        for name in ("q_norm", "k_norm"):
+            norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps) if config.query_norm else None
+            self.add_module(name, norm)
+
+    def forward(
+        self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: KeyValues | None
+    ) -> tuple[Tensor, KeyValues]:
+        q, k = split_heads(self.q_proj(x), self.heads), split_heads(self.k_proj(x), self.groups)
+        if self.q_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        pairs = append(past, rotate_halves(k, *turns), split_heads(self.v_proj(x), self.groups))
+        y = attend(rotate_halves(q, *turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
+        return self.o_proj(y), pairs
+
+
+class LlamaLayer(nn.Module):
+    """x ← x + attention(norm(x)), x ← x + SwiGLU(norm(x))."""
+
+    def __init__(self, config: LlamaConfig, layer: int) -> None:
+        super().__init__()
+        self.self_attn = LlamaAttention(config, layer)
+        self.mlp = GatedFeedForward(config.hidden_size, config.intermediate_size, config.hidden_act, config.mlp_bias)
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(
+        self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: KeyValues | None
+    ) -> tuple[Tensor, KeyValues]:
+        y, pairs = self.self_attn(self.input_layernorm(x), turns, seen, past)
+        x = x + y
+        return x + self.mlp(self.post_attention_layernorm(x)), pairs
+
+
+class LlamaModel(CausalBody):
+    """The decoder without a head: (B, T) → (B, T, C)."""
+
+    config_class: ClassVar[type[Config]] = LlamaConfig
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.layers = nn.ModuleList(LlamaLayer(config, layer) for layer in range(config.num_hidden_layers))
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.rotary = Rotary(
+            config.head_dim, config.rope_theta, config.max_position_embeddings, config.rope_scaling or {}
+        )
+        initialised(self, config.initializer_range)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embed_tokens
+
+    def decode(
+        self,
+        input_ids: Tensor,
+        mask: Tensor | None,
+        positions: Tensor,
+        past: tuple[KeyValues, ...],
+        prefix: Tensor | None,
+    ) -> tuple[Tensor, tuple[KeyValues, ...]]:
+        length = input_ids.shape[1]
+        keys = length + (past[0].keys.shape[-2] if past else 0)
+        turns = self.rotary.turns(positions, keys)
+        windows = [self.config.window(number) for number in range(len(self.layers))]
+        seen = {w: visible(mask, length, keys, causal=True, prefix=prefix, window=w) for w in set(windows)}
+        x, pairs = self.embed_tokens(input_ids), []
+        for number, layer in enumerate(self.layers):
+            x, kept = layer(x, turns, seen[windows[number]], past[number] if past else None)
+            pairs.append(kept)
+        return self.norm(x), tuple(pairs)
+
+
+class LlamaForCausalLM(CausalLM):
+    """Llama with scores of the next token: (B, T) → (B, T, V)."""
+
+    config_class: ClassVar[type[Config]] = LlamaConfig
+    body = "model"
+    body_class: ClassVar[type[CausalBody]] = LlamaModel
+
+
+class LlamaForSequenceClassification(CausalClassifier):
+    """Llama with scores of classes: (B, T) → (B, num_labels)."""
+
+    config_class: ClassVar[type[Config]] = LlamaConfig
+    body = "model"
+    body_class: ClassVar[type[CausalBody]] = LlamaModel
+
+
+class MistralModel(LlamaModel):
+    """Mistral without a head."""
+
+    config_class = MistralConfig
+
+
+class MistralForCausalLM(LlamaForCausalLM):
+    """Mistral with scores of the next token."""
+
+    config_class, body_class = MistralConfig, MistralModel
+
+
+class Qwen2Model(LlamaModel):
+    """Qwen2 without a head."""
+
+    config_class = Qwen2Config
+
+
+class Qwen2ForCausalLM(LlamaForCausalLM):
+    """Qwen2 with scores of the next token."""
+
+    config_class, body_class = Qwen2Config, Qwen2Model
+
+
+class Qwen3Model(LlamaModel):
+    """Qwen3 without a head."""
+
+    config_class = Qwen3Config
+
+
+class Qwen3ForCausalLM(LlamaForCausalLM):
+    """Qwen3 with scores of the next token."""
+
+    config_class, body_class = Qwen3Config, Qwen3Model
