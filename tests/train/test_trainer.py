@@ -176,6 +176,10 @@ def test_limits() -> None:
     steps = make(max_steps=10)
     assert steps.fit(supervised(mlp()), loader(x, y)).stopped_by == "max_steps=10"
     assert steps.global_step == 10
+    exact = make(max_steps=14)  # two whole epochs
+    exact.fit(supervised(mlp()), loader(x, y))
+    assert (exact.current_epoch, exact.loop.position.batch, len(exact.history)) == (2, 0, 2)
+    assert trainer(max_epochs=0).fit(supervised(mlp()), loader(x, y)).rows == []
     timed = make(max_time="00:00:01")
     timed.fit(supervised(mlp()), loader(x, y))
     assert 1.0 <= timed.history.seconds < 5.0

@@ -1,5 +1,42 @@
-"""Looking into models: what they are made of and what they cost."""
+"""Looking into models: what they are made of, what they compute, what they learn and where they look.
 
+Every tool returns data, and the data draw themselves: `.figure()` is a matplotlib figure, `.save(path)` a PNG file.
+"""
+
+from ..runtime.lazy import later as _later
 from .summary import Row, Summary, summary
 
-__all__ = ["Row", "Summary", "summary"]
+_NAMES: dict[str, tuple[str, ...]] = {
+    "counts": ("LayerCount", "ParameterCounts", "mlp_parameters", "parameter_counts", "parameters_of_widths"),
+    "bounds": ("RegionBounds", "cells_of_arrangement", "region_bounds", "zigzag_network"),
+    "regions": ("LineRegions", "PlaneRegions", "line_regions", "plane_regions", "plane_through"),
+    "construction": (
+        *("Approximation", "approximate_by_lines", "approximate_by_towers", "bump_bound", "bump_network"),
+        *("cells_needed", "tower_bound", "tower_network"),
+    ),
+    "symmetry": ("Symmetries", "canonical", "flip_signs", "permute_units", "symmetries", "symmetry_count"),
+    "stretch": (
+        *("LayerNormBound", "Lipschitz", "PowerIteration", "jacobian_norms", "jacobian_norms_by_power", "jacobians"),
+        *("lipschitz", "power_iteration"),
+    ),
+    "signals": (
+        *("ActivationStatistics", "GradientFlow", "LayerActivations", "LayerGradient", "UpdateWatch"),
+        *("activation_statistics", "gradient_flow"),
+    ),
+    "feature_maps": ("ActivationMaps", "Filters", "activation_maps", "filters"),
+    "attribution": ("ClassMaps", "cam", "grad_cam", "saliency"),
+    "attending": ("AttentionMaps", "attention_maps"),
+    "receptive": ("ReceptiveField", "receptive_field"),
+    "projection": ("Projection", "pca", "svd_projection"),
+    "neighbours": (
+        *("Embedding", "barnes_hut_gradient", "exact_gradient", "joint_probabilities", "kl_divergence"),
+        *("neighbour_probabilities", "perplexity_search", "trustworthiness", "tsne"),
+    ),
+    "landscape": (
+        *("Landscape", "between", "loss_landscape", "loss_line", "random_direction", "trajectory_directions"),
+    ),
+}
+
+__all__ = ["Row", "Summary", "summary", *(name for names in _NAMES.values() for name in names)]
+
+__getattr__, __dir__ = _later(__name__, (), _NAMES)

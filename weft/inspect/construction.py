@@ -93,7 +93,9 @@ class Approximation(Picture):
         grid = dataclasses.replace(self, margin=0.0).points(160)
         found = [self.function(grid), self.values(grid)]
         low, high = found[0].min(), found[0].max()
-        for axis, z, title in zip(axes[0], found, ("f", f"towers: error {self.error():.2g} ≤ {self.bound:.2g}"), strict=True):
+        for axis, z, title in zip(
+            axes[0], found, ("f", f"towers: error {self.error():.2g} ≤ {self.bound:.2g}"), strict=True
+        ):
             edges = (self.low[0], self.high[0], self.low[1], self.high[1])
             shown = axis.imshow(z.reshape(160, 160).T, origin="lower", extent=edges, vmin=low, vmax=high, aspect="auto")
             axis.set(xlabel="$x_1$", title=title)

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 
+import weft
+
 from ..errors import OptionError
 from ..nn.module import Module
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .flops import first_tensor
+
+PROBES = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +79,13 @@ def calls(model: Module, *inputs: Any, to: Callable[[Module], bool] = is_layer) 
 def chain(model: Module, x: Tensor, name: str) -> list[Call]:
     """The calls of a model in which each layer is given what the one before returned, reshaped at most.
 
-    Raises OptionError where something else happens between two layers (a sum, a function that is no module).
+    The model is run on noise of the shape and kind of x (N, …), so that values tell: an OptionError is raised where
+    something else happens between two layers (a sum, a function that is no module).
     """
     heard: list[Call] = []
-    with evaluating(model), listening(model, heard.append):
+    noise = weft.Generator().manual_seed(0).normal((PROBES, *x.shape[1:]), x.array.dtype)
+    x = wrap(noise * (1 + np.abs(x.array).max(initial=0)))
+    with weft.no_grad(), evaluating(model), listening(model, heard.append):
         result = model(x)
     if not heard:
         raise OptionError(f"{name}: {type(model).__name__} called no layer; expected a chain such as nn.Sequential")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,9 @@ from .. import nn
 from ..errors import OptionError, ShapeError
 from ..nn.module import Module
 from ..tensor import wrap
+from .bounds import RegionBounds, region_bounds
 from .drawing import COLOURS, Picture, array_of, blank, scatter
 from .observe import chain
-from .region_bounds import RegionBounds, region_bounds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +71,7 @@ class LineRegions(Picture):
         ends = [middle - 0.65 * reach, *inner, middle + 0.65 * reach]
         ends[0] = self.edges[0] if np.isfinite(self.edges[0]) else ends[0]
         ends[-1] = self.edges[-1] if np.isfinite(self.edges[-1]) else ends[-1]
-        for r, (low, high) in enumerate(zip(ends, ends[1:], strict=False)):
+        for r, (low, high) in enumerate(itertools.pairwise(ends)):
             t = np.array([low, high])
             axis.plot(t, np.outer(t, self.slopes[r]) + self.offsets[r], color=COLOURS[r % 2], lw=1.6)
         if len(inner) < 200:
@@ -151,7 +152,10 @@ def line_regions(
 
 
 def plane_regions(
-    model: Module, extent: tuple[float, float, float, float] = (-1, 1, -1, 1), origin: Any = None, directions: Any = None
+    model: Module,
+    extent: tuple[float, float, float, float] = (-1, 1, -1, 1),
+    origin: Any = None,
+    directions: Any = None,
 ) -> PlaneRegions:
     """The linear regions of a rectifier network on the rectangle (left, right, bottom, top) of a plane.
 
@@ -243,8 +247,7 @@ RECTIFIERS: tuple[tuple[type, Callable[[Any, tuple[int, ...]], Any]], ...] = (
 def _stages(model: Module, origin: NDArray, name: str) -> list[_Affine | _Rectifier]:
     """The layers of a copy of the model in float64, in the order of their calls."""
     model = copy.deepcopy(model).double().eval()
-    with weft.no_grad():
-        found = chain(model, wrap(origin.astype(np.float64)[None]), name)
+    found = chain(model, wrap(origin.astype(np.float64)[None]), name)
     return [_stage(call.module, tuple(call.input.shape[1:]), name) for call in found]
 
 
@@ -271,7 +274,7 @@ def _together(seen: list[NDArray[np.bool_]], count: int) -> NDArray[np.bool_]:
 def _cut_intervals(edges: Array, maps: Array) -> tuple[Array, NDArray[np.int64]]:
     """New edges where a unit of its piece is zero, and the old piece of each new one."""
     made, parents = [edges[:1]], []
-    for r, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+    for r, (low, high) in enumerate(itertools.pairwise(edges)):
         c, a = maps[r]
         steep = np.abs(a) > NEGLIGIBLE * np.abs(a).max(initial=0.0)
         zeros = np.unique(-c[steep] / a[steep])

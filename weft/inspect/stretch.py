@@ -49,7 +49,16 @@ SLOPES: dict[type, float | Callable[[Any], float]] = {  # the steepest slope of 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 OPERATORS = (
-    *(nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
+    *(
+        nn.Conv1d,
+        nn.Conv2d,
+        nn.Conv3d,
+        nn.ConvTranspose1d,
+        nn.ConvTranspose2d,
+        nn.AvgPool1d,
+        nn.AvgPool2d,
+        nn.AvgPool3d,
+    ),
     *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
 )
 
@@ -105,8 +114,7 @@ def lipschitz(model: Module, x: Tensor) -> Lipschitz:
     """
     model = copy.deepcopy(model).double().eval()
     x = x.detach().double()
-    with weft.no_grad():
-        found = chain(model, x[:1], "lipschitz")
+    found = chain(model, x, "lipschitz")
     layers = [LayerNormBound(call.name, type(call.module).__name__, _norm(call)) for call in found]
     return Lipschitz(layers, jacobian_norms(model, x))
 
@@ -119,11 +127,15 @@ def _norm(call: Call) -> float:
         scale = 1.0 if module.weight is None else array_of(module.weight)
         return float(np.abs(scale / np.sqrt(array_of(module.running_var) + module.eps)).max())
     if isinstance(module, OPERATORS):
-        return _operator_norm(module, tuple(call.input.shape))
+        return _operator_norm(module, (1, *call.input.shape[1:]))
     if isinstance(module, POOLS):
         axes = int(type(module).__name__[-2])
         kernel, stride = sizes(module.kernel_size, axes), sizes(module.stride or module.kernel_size, axes)
-        return math.sqrt(math.prod(-(-k // s) for k, s in zip(kernel, stride, strict=True)))  # windows that share a cell
+        if any(d > 1 for d in sizes(module.dilation, axes)):
+            stride = (1,) * axes
+        return math.sqrt(
+            math.prod(-(-k // s) for k, s in zip(kernel, stride, strict=True))
+        )  # windows that share a cell
     slope = next((slope for kind, slope in SLOPES.items() if isinstance(module, kind)), None)
     if slope is None:
         raise OptionError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -82,9 +83,7 @@ def permute_units(before: nn.Linear, after: nn.Linear, order: Any) -> None:
     """Let, in place, unit i of the layer between be what unit order[i] was."""
     order = array_of(order)
     if sorted(order.tolist()) != list(range(before.out_features)):
-        raise OptionError(
-            f"permute_units: expected each of 0 … {before.out_features - 1} once, got {order.tolist()}"
-        )
+        raise OptionError(f"permute_units: expected each of 0 … {before.out_features - 1} once, got {order.tolist()}")
     _transform(before, after, order, np.ones(before.out_features))
 
 
@@ -96,8 +95,7 @@ def symmetries(model: Module, x: Tensor, generator: weft.Generator | None = None
     """
     generator = generator_of(generator, "symmetries")
     layers, other = _hidden(model, x), copy.deepcopy(model)
-    pairs = list(zip(_linears(other), _linears(other)[1:], strict=False))
-    for before, after in pairs:
+    for before, after in itertools.pairwise(_linears(other)):
         n = before.out_features
         signs = 1.0 - 2.0 * generator.integers(0, 2, (n,)).astype(float)
         _transform(before, after, generator.permutation(n), signs)
@@ -117,7 +115,7 @@ def canonical(model: Module, x: Tensor) -> Module:
     _hidden(model, x)
     made = copy.deepcopy(model)
     layers = _linears(made)
-    for before, after in zip(layers, layers[1:], strict=False):
+    for before, after in itertools.pairwise(layers):
         bias = array_of(before.bias)
         _transform(before, after, np.argsort(np.abs(bias), kind="stable"), np.where(bias < 0, -1.0, 1.0))
     return made

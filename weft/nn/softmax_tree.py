@@ -20,6 +20,7 @@ from ..errors import IndexRangeError, OptionError, ShapeError
 from ..tensor import Tensor
 from . import functional as F
 from . import init
+from .functional._common import any_true
 from .module import Module
 from .parameter import Parameter
 
@@ -193,7 +194,7 @@ class HierarchicalSoftmax(Module):
         if input.shape[-1:] != (self.in_features,) or (target is not None and input.shape[:-1] != target.shape):
             found = tuple(input.shape) if target is None else (tuple(input.shape), tuple(target.shape))
             raise ShapeError(f"HierarchicalSoftmax: expected (*, {self.in_features}) and targets (*), got {found}")
-        if target is not None and target.numel() and not 0 <= int(target.min()) <= int(target.max()) < self.num_classes:
+        if target is not None and any_true((target < 0) | (target >= self.num_classes)):
             raise IndexRangeError(
                 f"HierarchicalSoftmax: targets must lie in 0…{self.num_classes - 1}, got values from "
                 f"{int(target.min())} to {int(target.max())}"

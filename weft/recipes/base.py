@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..train import Task, Trainer
 
 Root = Folder = str | os.PathLike[str] | None
-SUPPORT = ("base", "inputs", "pictures", "settings", "shared")  # modules of this package that are no recipes
+SUPPORT = ("base", "inputs", "pictures", "settings", "shared", "words")  # modules of this package that are no recipes
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,8 @@ class FitLoop:
             self._after_batch()
             if trainer.should_stop or self._limit() is not None:
                 break
+        length = _length(self.train, trainer.limit_train_batches)
+        position.drained = position.drained or (length is not None and position.batch >= length)
         if position.batch == 0:
             raise OptionError("fit: the training loader gave no batch; is the data set smaller than one full batch?")
 

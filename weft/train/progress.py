@@ -47,7 +47,7 @@ class PlainDisplay(Display):
 
     def __init__(self, console: Any) -> None:
         self.console, self.epochs = console, None
-        self.samples, self.began = 0, time.perf_counter()
+        self.samples, self.began, self.ended = 0, time.perf_counter(), 0.0
 
     def start(self, epochs: int | None) -> None:
         self.epochs = epochs
@@ -57,13 +57,14 @@ class PlainDisplay(Display):
 
     def batch(self, number: int, samples: int, figures: dict[str, float]) -> None:
         self.samples += samples
+        self.ended = time.perf_counter()
 
     def row(self, row: dict[str, Any], shown: Collection[str]) -> None:
         self.say(line(row, shown, self.epochs, self.rate()))
 
     def rate(self) -> float:
-        """Samples a second in this epoch."""
-        return self.samples / max(time.perf_counter() - self.began, 1e-9)
+        """Samples a second in this epoch's steps."""
+        return self.samples / max(self.ended - self.began, 1e-9)
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -86,7 +87,7 @@ class LiveDisplay(PlainDisplay):
             transient=True,
         )
         self.task: Any = None
-        self.steps = 0
+        self.begun, self.done = 0, 0  # batches of the epochs before, and of this one
         self.last = 0.0
 
     def start(self, epochs: int | None) -> None:
@@ -98,18 +99,24 @@ class LiveDisplay(PlainDisplay):
         if self.task is None:
             self.task = self.progress.add_task("", figures="", total=None)
         total = None if batches is None or self.epochs is None else batches * self.epochs
-        self.begun = 0 if batches is None else number * batches
+        self.begun, self.done = 0 if batches is None else number * batches, done
         of = "" if self.epochs is None else f"/{self.epochs}"
         self.progress.update(self.task, description=f"epoch {number + 1}{of}", total=total, completed=self.begun + done)
 
     def batch(self, number: int, samples: int, figures: dict[str, float]) -> None:
         super().batch(number, samples, figures)
+        self.done = number
         now = time.perf_counter()
         if now - self.last < 0.1:
             return
         self.last = now
         text = "  ".join(f"{name} {short(value)}" for name, value in figures.items())
         self.progress.update(self.task, completed=self.begun + number, figures=f"{text}  {self.rate():,.0f} samples/s")
+
+    def row(self, row: dict[str, Any], shown: Collection[str]) -> None:
+        if self.task is not None:
+            self.progress.update(self.task, completed=self.begun + self.done)
+        super().row(row, shown)
 
     def say(self, text: str) -> None:
         self.progress.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -25,6 +25,7 @@ from ..utils.pytree import tree_flatten, tree_unflatten
 from .configure import read_optimizers
 
 WINDOW = 5  # batches in the moving average of a loss
+FEW_LABELS = 128  # among a few examples, at most
 EXPLODED = 3.0  # times the first loss (N1 §2.9, 6a)
 
 
@@ -157,6 +158,15 @@ class Rig:
             values = [float(self._loss(batch)) for batch in batches]
         return sum(values) / len(values)
 
+    def outputs(self, x: Tensor) -> Tensor | None:
+        """What the task says about inputs, where it takes them alone."""
+        try:
+            with weft.no_grad():
+                out = self.task(x)
+        except Exception:
+            return None  # a task whose forward pass takes something else
+        return out if isinstance(out, Tensor) else None
+
     def matrices(self) -> dict[str, Tensor]:
         """Trainable weights with an axis of units (axis 0): all of two axes or more but the tables of embeddings."""
         tables = {id(p) for m in self.task.modules() if "Embedding" in type(m).__name__ for p in m.parameters()}
@@ -190,6 +200,8 @@ class Part:
             size = tensors(taken[0])[0].shape[0]
             taken = [cut(taken[0], slice(0, -(size // 4) or None)), cut(taken[0], slice(-(size // 4), None))]
         held = taken[3::4] or taken[-1:]
+        labels = tensors(taken[0])[-1]
+        few = max(1, min(few, FEW_LABELS * len(labels) // max(1, labels.numel())))  # of sequences, fewer
         return Part([b for b in taken if not any(b is h for h in held)], held, cut(taken[0], slice(0, few)))
 
 
@@ -212,6 +224,26 @@ def cut(batch: Any, where: Any) -> Any:
 
 
 # ---------------------------------------------------------------- measurements
+
+
+def classes_of(rig: Rig, x: Tensor, y: Tensor) -> int | None:
+    """The number of classes where labels are class numbers, or 0 and 1; None otherwise."""
+    values = np.unique(y.numpy())
+    if y.is_floating_point():
+        return 2 if len(values) <= 2 and {*values.tolist()} <= {0.0, 1.0} else None
+    out = rig.outputs(x)
+    if out is None or out.ndim != y.ndim + 1:
+        return int(values.max()) + 1
+    return out.shape[1] if out.shape[2:] == y.shape[1:] else out.shape[-1]
+
+
+def accuracy_of(rig: Rig, x: Tensor, y: Tensor) -> float | None:
+    """The share of labels that have the highest score; None where outputs are no scores of classes."""
+    out = None if y.is_floating_point() else rig.outputs(x)
+    if out is None or out.ndim != y.ndim + 1:
+        return None
+    axis = 1 if out.shape[2:] == y.shape[1:] else -1
+    return float((out.argmax(axis) == y).float().mean())
 
 
 def squared_gradients(rig: Rig, batches: int) -> dict[str, tuple[np.ndarray, bool]]:

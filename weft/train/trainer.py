@@ -268,6 +268,7 @@ class Trainer:
         history.data_wait = position.waiting / position.training if position.training else 0.0
         history.figures = dict(self.callback_metrics)
         self.logbook.close()
+        self.display.close()
         if self.run is None:
             return
         result = {

@@ -29,6 +29,29 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("VisionTransformer", "interpolate_embeddings", "vit_ti_16", "vit_s_16", "vit_b_16", "vit_b_32"),
         *("vit_l_16", "vit_l_32", "vit_h_14"),
     ),
+    "bert": (
+        *("BertConfig", "BertForMaskedLM", "BertForNextSentencePrediction", "BertForPreTraining"),
+        *("BertForQuestionAnswering", "BertForSequenceClassification", "BertForTokenClassification", "BertModel"),
+        "pre_training_loss",
+    ),
+    "distilbert": (
+        *("DistilBertConfig", "DistilBertForMaskedLM", "DistilBertForQuestionAnswering", "DistilBertModel"),
+        *("DistilBertForSequenceClassification", "DistilBertForTokenClassification"),
+    ),
+    "gpt": ("GPT2Config", "GPT2ForSequenceClassification", "GPT2LMHeadModel", "GPT2Model"),
+    "llama": (
+        *("LlamaConfig", "LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaModel"),
+        *("MistralConfig", "MistralForCausalLM", "MistralModel", "Qwen2Config", "Qwen2ForCausalLM", "Qwen2Model"),
+        *("Qwen3Config", "Qwen3ForCausalLM", "Qwen3Model"),
+    ),
+    "roberta": (
+        *("RobertaConfig", "RobertaForMaskedLM", "RobertaForQuestionAnswering", "RobertaForSequenceClassification"),
+        *("RobertaForTokenClassification", "RobertaModel"),
+    ),
+    "sentences": ("SentenceEncoder",),
+    "t5": ("T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model"),
+    "transformer_blocks": ("attention_maps",),
+    "vit_hf": ("ViTConfig", "ViTForImageClassification", "ViTModel"),
     "decoding": ("beam_search", "generate", "greedy_search", "recomputing", "sample"),
     "descent": ("descend",),
     "linear_models": (

@@ -173,6 +173,7 @@ class BertModel(PretrainedModel):
     """
 
     config_class = BertConfig
+    body = "bert"
     heads = ("cls.", "classifier.", "qa_outputs.", "lm_head.")
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True) -> None:

@@ -125,15 +125,14 @@ class CausalLM(_WithCausalBody):
         """
         options = {"eos_token_id": self.config.eos_token_id, "pad_token_id": self.config.pad_token_id, **options}
         mask = None if attention_mask is None else attention_mask.to(weft.int64)
-        if use_cache:
-            return generate(self.step, input_ids, DecoderState((), mask, prefix_lengths), **options)
-        return generate(recomputing(lambda tokens: self._all(tokens, mask, prefix_lengths)), input_ids, **options)
+        start = DecoderState((), mask, prefix_lengths)
+        return generate(self.step if use_cache else recomputing(self._all), input_ids, start, **options)
 
-    def _all(self, tokens: Tensor, mask: Tensor | None, prefix: Tensor | None) -> Tensor:
-        """The scores at all places, computed anew: what `step` must agree with."""
-        mask = _lengthened(mask, tokens.shape[1])
+    def _all(self, tokens: Tensor, start: DecoderState) -> Tensor:
+        """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""
+        mask = _lengthened(start.mask, tokens.shape[1])
         positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
-        return self(tokens, mask, position_ids=positions, prefix_lengths=prefix)
+        return self(tokens, mask, position_ids=positions, prefix_lengths=start.prefix)
 
 
 def _lengthened(mask: Tensor | None, length: int) -> Tensor | None:

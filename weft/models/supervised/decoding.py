@@ -273,12 +273,26 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
 # ------------------------------------------------------------------------------------------- doors
 
 
-def recomputing(forward: Callable[[Tensor], Tensor]) -> Step:
-    """A step for a model (B, T) → (B, T, V) without a state of its own: every step runs it over all tokens so far."""
+class Seen(NamedTuple):
+    """The state of `recomputing`: all tokens so far (B, T), and what was given to start from."""
 
-    def step(tokens: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        tokens = tokens if state is None else weft.cat([state, tokens], -1)
-        return forward(tokens)[:, -1], tokens
+    tokens: Tensor
+    context: Any = None
+
+
+def recomputing(forward: Callable[..., Tensor]) -> Step:
+    """A step for a model that keeps no state: each runs `forward` over all tokens so far, (B, T) → (B, T, V).
+
+    A state that is given at first (with the batch first) goes to it as well, forward(tokens, state).
+    """
+
+    def step(tokens: Tensor, state: Any) -> tuple[Tensor, Seen]:
+        if isinstance(state, Seen):
+            state = Seen(weft.cat([state.tokens, tokens], -1), state.context)
+        else:
+            state = Seen(tokens, state)
+        scores = forward(state.tokens) if state.context is None else forward(*state)
+        return scores[:, -1], state
 
     return step
 

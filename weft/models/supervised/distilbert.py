@@ -119,6 +119,7 @@ class DistilBertModel(PretrainedModel):
     """The encoder; attention_mask: 1 for tokens, 0 for padding. Shape: (B, T) → (B, T, C)"""
 
     config_class = DistilBertConfig
+    body = "distilbert"
     heads = ("vocab_", "pre_classifier.", "classifier.", "qa_outputs.")
 
     def __init__(self, config: DistilBertConfig, add_pooling_layer: bool = False) -> None:

@@ -152,8 +152,8 @@ class BasicConv2d(nn.Module):
 
 def _to_unit_range(x: Tensor) -> Tensor:
     """(pixel − mean) / std of ImageNet → (pixel − 0.5) / 0.5, channel by channel: (B, 3, H, W) → the same."""
-    mean, std = weft.tensor([0.485, 0.456, 0.406]), weft.tensor([0.229, 0.224, 0.225])
-    return x * (std / 0.5)[:, None, None] + ((mean - 0.5) / 0.5)[:, None, None]
+    mean, std = weft.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]], dtype=x.dtype)[..., None, None]  # (3, 1, 1)
+    return x * (std / 0.5) + (mean - 0.5) / 0.5
 
 
 def googlenet(*, weights: Path | None = None, **options: Any) -> GoogLeNet:

@@ -106,6 +106,7 @@ class GPT2Model(CausalBody):
     """The decoder without a head: (B, T) → (B, T, C)."""
 
     config_class = GPT2Config
+    body = "transformer"
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__(config)

@@ -165,12 +165,10 @@ class LlamaAttention(nn.Module):
 
     random_in_training = True
 
-    def __init__(self, config: LlamaConfig, layer: int) -> None:
+    def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
-        self.heads, self.groups, self.dropout = (
-            *(config.num_attention_heads, config.num_key_value_heads),
-            config.attention_dropout,
-        )
+        self.heads, self.groups = config.num_attention_heads, config.num_key_value_heads
+        self.dropout = config.attention_dropout
         queries, pairs = self.heads * config.head_dim, self.groups * config.head_dim
         bias = config.attention_bias or config.query_bias
         self.q_proj = nn.Linear(config.hidden_size, queries, bias=bias)
@@ -195,9 +193,9 @@ class LlamaAttention(nn.Module):
 class LlamaLayer(nn.Module):
     """x ← x + attention(norm(x)), x ← x + SwiGLU(norm(x))."""
 
-    def __init__(self, config: LlamaConfig, layer: int) -> None:
+    def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
-        self.self_attn = LlamaAttention(config, layer)
+        self.self_attn = LlamaAttention(config)
         self.mlp = GatedFeedForward(config.hidden_size, config.intermediate_size, config.hidden_act, config.mlp_bias)
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
@@ -214,11 +212,12 @@ class LlamaModel(CausalBody):
     """The decoder without a head: (B, T) → (B, T, C)."""
 
     config_class: ClassVar[type[Config]] = LlamaConfig
+    body = "model"
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
-        self.layers = nn.ModuleList(LlamaLayer(config, layer) for layer in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(LlamaLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary = Rotary(
             config.head_dim, config.rope_theta, config.max_position_embeddings, config.rope_scaling or {}
@@ -238,10 +237,11 @@ class LlamaModel(CausalBody):
     ) -> tuple[Tensor, tuple[KeyValues, ...]]:
         length = input_ids.shape[1]
         keys = length + (past[0].keys.shape[-2] if past else 0)
-        turns = self.rotary.turns(positions, keys)
         windows = [self.config.window(number) for number in range(len(self.layers))]
         seen = {w: visible(mask, length, keys, causal=True, prefix=prefix, window=w) for w in set(windows)}
         x, pairs = self.embed_tokens(input_ids), []
+        cos, sin = self.rotary.turns(positions, keys)
+        turns = cos.to(x.dtype), sin.to(x.dtype)
         for number, layer in enumerate(self.layers):
             x, kept = layer(x, turns, seen[windows[number]], past[number] if past else None)
             pairs.append(kept)

@@ -80,8 +80,8 @@ class Config:
 class PretrainedModel(nn.Module):
     """A model made of a config, with Hugging Face's keys; abstract.
 
-    body: the attribute that holds what all models of the family share ("bert"), "" in that part itself.
-    heads: beginnings of keys that some other model of the family has; they are left out on loading.
+    body: the attribute under which models with a head hold what all of the family share, "bert" say; "" if there is none.
+    heads: beginnings of keys that only some models of the family have; files may lack them or have more of them.
     """
 
     config_class: ClassVar[type[Config]]

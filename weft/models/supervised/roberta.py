@@ -42,6 +42,7 @@ class RobertaModel(BertModel):
     """BERT's encoder with RoBERTa's positions: (B, T) → (B, T, C), (B, C)."""
 
     config_class: ClassVar[type[Config]] = RobertaConfig
+    body = "roberta"
 
 
 class RobertaBody(WithBody):

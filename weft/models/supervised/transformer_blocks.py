@@ -85,13 +85,14 @@ def visible(
     first prefix[b] places (the prefix or non-causal decoder: Raffel et al., 2020, §3.2.1). window: a causal query sees
     the last `window` places, itself included.
     """
-    mask = None
-    if causal and queries == keys and keys_mask is None and prefix is None and (window is None or window >= keys):
-        return Visible(None, causal=queries > 1)
-    if causal:
+    mask, narrow = None, window is not None and window < keys
+    causal = causal and queries > 1  # the last place is ahead of nobody
+    if causal and queries == keys and keys_mask is None and prefix is None and not narrow:
+        return Visible(None, causal=True)
+    if causal or narrow:
         place, key = weft.arange(keys - queries, keys).unsqueeze(-1), weft.arange(keys)
         mask = key <= place  # (L, S)
-        if window is not None:
+        if narrow:
             mask = mask & (place - key < window)
         if prefix is not None:
             mask = mask | (key < prefix.reshape(-1, 1, 1, 1))  # (B, 1, L, S)

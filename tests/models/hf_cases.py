@@ -1,0 +1,197 @@
+"""Small models of transformers with random weights, saved in folders: what Weft's are compared with."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
+STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}  # no dropout
+BERT = {**SIZES, **STILL, "max_position_embeddings": 20}
+ROBERTA = {**BERT, "max_position_embeddings": 24}
+DISTIL = {"vocab_size": 40, "dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "max_position_embeddings": 20}
+DISTIL |= {"dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "qa_dropout": 0.0}
+GPT2 = {"vocab_size": 40, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 20, "bos_token_id": 1}
+GPT2 |= {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "eos_token_id": 2, "pad_token_id": 0}
+LLAMA = {**SIZES, "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 |= {"original_max_position_embeddings": 16, "rope_theta": 10000.0}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 10000.0}
+T5 = {"vocab_size": 40, "d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
+T5 |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "decoder_start_token_id": 0}
+VIT = {
+    **{name: value for name, value in SIZES.items() if name != "vocab_size"},
+    **STILL,
+    "image_size": 8,
+    "patch_size": 4,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A class of transformers, the fields of its config, and what it takes."""
+
+    name: str
+    config: dict[str, Any] = field(default_factory=dict)
+    inputs: str = "tokens"
+
+    @property
+    def config_name(self) -> str:
+        prefix = (
+            "DistilBert",
+            "XLMRoberta",
+            "Roberta",
+            "Bert",
+            "GPT2",
+            "Llama",
+            "Mistral",
+            "Qwen2",
+            "Qwen3",
+            "T5",
+            "ViT",
+        )
+        return next(p for p in prefix if self.name.startswith(p)) + "Config"
+
+
+CASES: dict[str, Case] = {
+    "bert": Case("BertModel", BERT, "pairs"),
+    "bert-pre-training": Case("BertForPreTraining", BERT, "pairs"),
+    "bert-masked": Case("BertForMaskedLM", {**BERT, "hidden_act": "gelu_new"}),
+    "bert-untied": Case("BertForMaskedLM", {**BERT, "tie_word_embeddings": False}),
+    "bert-next": Case("BertForNextSentencePrediction", BERT, "pairs"),
+    "bert-classes": Case("BertForSequenceClassification", {**BERT, "num_labels": 3}, "pairs"),
+    "bert-tokens": Case("BertForTokenClassification", {**BERT, "num_labels": 5}),
+    "bert-answers": Case("BertForQuestionAnswering", BERT, "pairs"),
+    "roberta": Case("RobertaModel", ROBERTA),
+    "roberta-masked": Case("RobertaForMaskedLM", ROBERTA),
+    "roberta-classes": Case("RobertaForSequenceClassification", {**ROBERTA, "num_labels": 3}),
+    "roberta-tokens": Case("RobertaForTokenClassification", ROBERTA),
+    "roberta-answers": Case("RobertaForQuestionAnswering", ROBERTA),
+    "xlm-roberta": Case("XLMRobertaForMaskedLM", ROBERTA),
+    "distilbert": Case("DistilBertModel", DISTIL),
+    "distilbert-masked": Case("DistilBertForMaskedLM", DISTIL),
+    "distilbert-classes": Case("DistilBertForSequenceClassification", {**DISTIL, "num_labels": 3}),
+    "distilbert-tokens": Case("DistilBertForTokenClassification", DISTIL),
+    "distilbert-answers": Case("DistilBertForQuestionAnswering", DISTIL),
+    "gpt2": Case("GPT2LMHeadModel", GPT2),
+    "gpt2-body": Case("GPT2Model", {**GPT2, "n_inner": 20}),
+    "gpt2-by-layer": Case("GPT2LMHeadModel", {**GPT2, "scale_attn_by_inverse_layer_idx": True}),
+    "gpt2-classes": Case("GPT2ForSequenceClassification", {**GPT2, "num_labels": 3}),
+    "llama": Case("LlamaForCausalLM", {**LLAMA, "rope_parameters": LLAMA3}),
+    "llama-body": Case("LlamaModel", {**LLAMA, "head_dim": 6}),
+    "llama-tied": Case(
+        "LlamaForCausalLM", {**LLAMA, "tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}
+    ),
+    "llama-linear": Case("LlamaForCausalLM", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
+    "llama-dynamic": Case(
+        "LlamaModel", {**LLAMA, "max_position_embeddings": 4, "rope_scaling": {"rope_type": "dynamic", "factor": 3.0}}
+    ),
+    "llama-yarn": Case("LlamaForCausalLM", {**LLAMA, "rope_parameters": YARN}),
+    "llama-classes": Case("LlamaForSequenceClassification", {**LLAMA, "num_labels": 3}),
+    "mistral": Case("MistralForCausalLM", {**LLAMA, "sliding_window": 3}),
+    "qwen2": Case("Qwen2ForCausalLM", LLAMA),
+    "qwen3": Case("Qwen3ForCausalLM", {**LLAMA, "head_dim": 6, "tie_word_embeddings": True}),
+    "t5": Case("T5ForConditionalGeneration", T5, "source and target"),
+    "t5-v1.1": Case(
+        "T5ForConditionalGeneration",
+        {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+        "source and target",
+    ),
+    "t5-body": Case("T5Model", {**T5, "num_decoder_layers": 1}, "source and target"),
+    "t5-encoder": Case("T5EncoderModel", T5),
+    "vit": Case("ViTForImageClassification", {**VIT, "num_labels": 3}, "images"),
+    "vit-body": Case("ViTModel", {**VIT, "qkv_bias": False}, "images"),
+}
+
+
+def load_transformers() -> Any:
+    """The library, quiet. It must not see torchvision, whose native part need not match the installed PyTorch."""
+    pytest.importorskip("torch")
+    hidden = "torchvision" not in sys.modules
+    if hidden:
+        sys.modules["torchvision"] = None
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        library = pytest.importorskip("transformers")
+        library.utils.is_torchvision_available()
+        importlib.import_module("transformers.modeling_utils")
+    finally:
+        if hidden:
+            del sys.modules["torchvision"]
+    library.logging.set_verbosity_error()
+    library.utils.logging.disable_progress_bar()
+    return library
+
+
+def make(case: Case, seed: int = 0, spread: float = 0.2) -> Any:
+    """The model of transformers, in evaluation mode, its weights far from their small initial values."""
+    import torch
+
+    library = load_transformers()
+    torch.manual_seed(seed)
+    model = getattr(library, case.name)(getattr(library, case.config_name)(**case.config)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += spread * torch.randn_like(parameter)
+    return model
+
+
+def save(case: Case, folder: Path, seed: int = 0) -> Any:
+    model = make(case, seed)
+    model.save_pretrained(folder)
+    return model
+
+
+def inputs(kind: str, seed: int = 1) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray | None]]:
+    """Named arrays for a model, and which results count by their number of places: padding does not."""
+    random = np.random.default_rng(seed)
+    if kind == "images":
+        return {"pixel_values": random.standard_normal((2, 3, 8, 8)).astype(np.float32)}, {}
+    tokens, mask = random.integers(3, 40, (3, 7)), np.ones((3, 7), np.int64)
+    tokens[1, 5:], mask[1, 5:] = 0, 0
+    found = {"input_ids": tokens, "attention_mask": mask}
+    if kind == "pairs":
+        found["token_type_ids"] = np.repeat([[0, 0, 0, 1, 1, 1, 0]], 3, 0)
+    if kind == "source and target":
+        target = np.ones((3, 5), np.int64)
+        target[2, 3:] = 0
+        found |= {"decoder_input_ids": random.integers(3, 40, (3, 5)), "decoder_attention_mask": target}
+        return found, {5: target}
+    return found, {7: mask}
+
+
+def tensors_of(result: Any) -> list[Any]:
+    """The float tensors among what a model returns."""
+    if hasattr(result, "to_tuple"):
+        result = [value for value in result.to_tuple() if hasattr(value, "detach")]
+    return [value for value in (result if isinstance(result, (tuple, list)) else [result]) if value is not None]
+
+
+def weighted(
+    result: Any, masks: dict[int, np.ndarray], as_tensor: Callable[[np.ndarray], Any]
+) -> tuple[Any, list[Any]]:
+    """Σ weight · result with fixed weights, 0 at padding: a loss; and the results times the mask."""
+    total, kept = 0.0, []
+    for number, value in enumerate(tensors_of(result)[:2]):
+        weight = np.random.default_rng(number).standard_normal(tuple(value.shape)).astype(np.float32) / 10
+        mask = masks.get(value.shape[1]) if value.ndim > 1 and value.shape[0] == 3 else None
+        if mask is not None:
+            weight = weight * mask.reshape(*mask.shape, *[1] * (value.ndim - 2)).astype(np.float32)
+            value = value * as_tensor((weight != 0).astype(np.float32))
+        total = total + (value * as_tensor(weight)).sum()
+        kept.append(value.detach().numpy())
+    return total, kept
+
+
+def to_weft(arrays: dict[str, np.ndarray]) -> dict[str, weft.Tensor]:
+    return {name: weft.tensor(array) for name, array in arrays.items()}

@@ -1,0 +1,349 @@
+"""Folders of Hugging Face's transformers: config.json and weights in, models out, and back.
+
+    config.json                                      model_type, architectures, sizes
+    model.safetensors, or pytorch_model.bin          the weights; large models in several files with an .index.json
+    tokenizer.json, generation_config.json           read where they are
+
+`FAMILIES` lists the model types. Every key of the file must find its place and every weight of the model its key; what
+does not fit is listed whole in a `WeightsError`, and then nothing has been loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import weft
+
+from ..errors import OptionError
+from ..nn import init
+from ..nn.module import Module
+from ..tensor import Tensor
+from .atomic import Path, replacing
+from .errors import FileFormatError, HeaderError, UnsafeNameError
+from .safetensors import save_file
+
+if TYPE_CHECKING:
+    from ..models.supervised.pretrained import Config, PretrainedModel
+
+__all__ = ["FAMILIES", "WeightsError", "from_pretrained", "read_weights", "save_pretrained"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """The models of a model_type: their file, and how their names begin here and in config.json."""
+
+    module: str
+    prefix: str
+    spelling: str = ""
+
+    def class_name(self, architecture: str) -> str:
+        return re.sub(
+            f"^{self.spelling or self.prefix}(?=[A-Z])", self.prefix, OLD_NAMES.get(architecture, architecture)
+        )
+
+    def architecture(self, class_name: str) -> str:
+        return re.sub(f"^{self.prefix}(?=[A-Z])", self.spelling or self.prefix, class_name)
+
+    def classes(self) -> dict[str, type[PretrainedModel]]:
+        module = importlib.import_module(f"weft.models.supervised.{self.module}")
+        found = {name: getattr(module, name) for name in module.__all__ if re.match(f"{self.prefix}[A-Z]", name)}
+        return {name: cls for name, cls in found.items() if isinstance(cls, type) and issubclass(cls, Module)}
+
+
+FAMILIES: dict[str, Family] = {
+    "bert": Family("bert", "Bert"),
+    "roberta": Family("roberta", "Roberta"),
+    "xlm-roberta": Family("roberta", "Roberta", "XLMRoberta"),
+    "camembert": Family("roberta", "Roberta", "Camembert"),
+    "distilbert": Family("distilbert", "DistilBert"),
+    "gpt2": Family("gpt", "GPT2"),
+    "llama": Family("llama", "Llama"),
+    "mistral": Family("llama", "Mistral"),
+    "qwen2": Family("llama", "Qwen2"),
+    "qwen3": Family("llama", "Qwen3"),
+    "t5": Family("t5", "T5"),
+    "mt5": Family("t5", "T5", "MT5"),
+    "vit": Family("vit_hf", "ViT"),
+}
+OLD_NAMES = {"T5WithLMHeadModel": "T5ForConditionalGeneration"}
+# what files hold beside weights: tables that can be computed, and a bias that no version of T5 reads
+IGNORED = re.compile(
+    r"(^|\.)(position_ids|rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias|embeddings\.token_type_ids"
+    r"|EncDecAttention\.relative_attention_bias\.weight)$"
+)
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+COMPANIONS = (  # files that belong to a tokeniser or to generation, copied with a model
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"),
+    *("generation_config.json", "preprocessor_config.json"),
+)
+
+
+class WeightsError(FileFormatError):
+    """Weights that do not fit the model: the lists missing, unexpected and mis_shaped (key, in the file, in the model)."""
+
+    def __init__(
+        self,
+        where: str,
+        missing: Iterable[str] = (),
+        unexpected: Iterable[str] = (),
+        mis_shaped: Iterable[tuple[str, tuple[int, ...], tuple[int, ...]]] = (),
+    ) -> None:
+        self.missing, self.unexpected, self.mis_shaped = list(missing), list(unexpected), list(mis_shaped)
+        lines = [f"{where}: the weights do not fit the model"]
+        if self.missing:
+            lines.append(f"missing keys ({len(self.missing)}): {', '.join(self.missing)}")
+        if self.unexpected:
+            lines.append(f"unexpected keys ({len(self.unexpected)}): {', '.join(self.unexpected)}")
+        if self.mis_shaped:
+            told = (
+                f"{key} is {found} in the file, {expected} in the model" for key, found, expected in self.mis_shaped
+            )
+            lines.append(f"mis-shaped ({len(self.mis_shaped)}): {'; '.join(told)}")
+        lines.append("check config.json and the architecture; strict=False loads what has the right name and shape")
+        super().__init__("\n  ".join(lines))
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+def from_pretrained(
+    folder: Path,
+    *,
+    architecture: str | type[PretrainedModel] | None = None,
+    strict: bool = True,
+    dtype: Any = None,
+    **changes: Any,
+) -> Any:
+    """The model of a Hugging Face folder, in evaluation mode, in float32 unless `dtype` says otherwise.
+
+    architecture: the class or its name; that of config.json unless given. A head that the file does not have starts with
+    fresh weights, and a warning says so. Heads that this class does not have are left out. changes: fields of the
+    config, such as num_labels=3. strict=False: keys that do not fit are named in a warning instead of an error.
+    A file (`resnet18-f37072fd.pth`) is taken as a checkpoint of torchvision; architecture is its name there.
+
+    >>> model = weft.models.from_pretrained("MiniLM-L6")
+    >>> model(model.tokenizer.tensor("Hello").unsqueeze(0)).last_hidden_state.shape
+    """
+    path = os.fspath(folder)
+    if os.path.isfile(path):
+        return _from_torchvision(path, architecture, changes)
+    fields = _config_fields(path)
+    if "model_type" not in fields and "architecture" in fields:  # timm's folders
+        return _from_torchvision(os.path.join(path, WEIGHTS[0]), fields["architecture"].split(".")[0], changes)
+    cls, as_written = _chosen(path, fields, architecture)
+    config = cls.config_class.from_dict(fields, **changes)
+    config.model_type = fields["model_type"]
+    state = {key: value for key, value in read_weights(path).items() if not IGNORED.search(key)}
+    model = _filled(path, cls, config, state, strict, fresh_head=not as_written)
+    model.folder = path
+    return (model if dtype is None else model.to(dtype)).eval()
+
+
+def _from_torchvision(file: str, name: Any, changes: dict[str, Any]) -> Module:
+    from ..models.supervised.checkpoints import from_torchvision
+
+    return from_torchvision(name or re.split(r"[-.]", os.path.basename(file))[0], file, **changes).eval()
+
+
+def _config_fields(folder: str) -> dict[str, Any]:
+    """config.json, with the tokens that generation_config.json names."""
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"from_pretrained: there is no folder or file {folder!r}; Weft downloads none")
+    if not os.path.isfile(os.path.join(folder, "config.json")):
+        raise FileNotFoundError(f"{folder}: expected config.json, found {_listing(folder)}")
+    fields = _json(os.path.join(folder, "config.json"))
+    if fields.get("quantization_config"):
+        raise OptionError(f"{folder}: quantised weights are not supported; take the checkpoint in bfloat16 or float32")
+    generation = os.path.join(folder, "generation_config.json")
+    tokens = _json(generation) if os.path.isfile(generation) else {}
+    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    return {**fields, **{name: tokens[name] for name in names if tokens.get(name) is not None}}
+
+
+def _chosen(
+    folder: str, fields: Mapping[str, Any], architecture: str | type[PretrainedModel] | None
+) -> tuple[type[PretrainedModel], bool]:
+    """The class of the model, and whether it is the one that config.json names."""
+    kind = fields.get("model_type")
+    if kind not in FAMILIES:
+        raise OptionError(f"{folder}: model_type {kind!r} is not supported; supported are {', '.join(FAMILIES)}")
+    family = FAMILIES[kind]
+    written = family.class_name((fields.get("architectures") or [f"{family.prefix}Model"])[0])
+    if isinstance(architecture, type):
+        if not issubclass(family.classes()[f"{family.prefix}Model"].config_class, architecture.config_class):
+            raise OptionError(f"{folder}: {architecture.__name__} cannot hold a model of type {kind!r}")
+        return architecture, architecture.__name__ == written
+    wanted = family.class_name(architecture or written)
+    if wanted not in family.classes():
+        raise OptionError(
+            f"{folder}: architecture {architecture or written!r} is not supported for model_type {kind!r}; supported are "
+            f"{', '.join(family.classes())}; choose one with architecture=…"
+        )
+    return family.classes()[wanted], wanted == written
+
+
+def _filled(
+    where: str, cls: type[PretrainedModel], config: Config, state: dict[str, Tensor], strict: bool, fresh_head: bool
+) -> PretrainedModel:
+    """A model of this class with these weights."""
+    options = {}
+    if "add_pooling_layer" in inspect.signature(cls).parameters:  # files of models without a pooler have none
+        options["add_pooling_layer"] = any(re.search(r"(^|\.)pooler\.", key) for key in state)
+    with init.skipping():
+        model = cls(config, **options)
+    state = _aligned(state, model)
+    if config.tie_word_embeddings and _two_tables(model, state):
+        config.tie_word_embeddings = False
+        return _filled(where, cls, config, state, strict, fresh_head)
+    values, missing, mis_shaped = _matched(model, state)
+    known = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    unexpected = [key for key in state if key not in known and not key.startswith(cls.heads)]
+    fresh = [key for key in missing if fresh_head and key.startswith(cls.heads)]
+    error = WeightsError(where, [key for key in missing if key not in fresh], unexpected, mis_shaped)
+    if strict and (error.missing or unexpected or mis_shaped):
+        raise error
+    if error.missing or unexpected or mis_shaped:
+        warnings.warn(str(error), stacklevel=4)
+    elif fresh:
+        warnings.warn(f"{where}: fresh weights, to be trained, for {', '.join(fresh)}", stacklevel=4)
+    if missing or mis_shaped:
+        model = cls(config, **options)  # with initial values
+    parameters = dict(model.named_parameters())
+    for name, value in values.items():
+        parameters[name].data = value.to(weft.float32, copy=True)
+    return model
+
+
+def _aligned(state: dict[str, Tensor], model: PretrainedModel) -> dict[str, Tensor]:
+    """The state dict with the model's spelling: prefixes added or taken away, gamma and beta renamed."""
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    prefix = f"{model.body}."
+    prefixed = any(key.startswith(prefix) for key in state)
+    if model.body in model._modules and not prefixed:
+        state = {key if key in names else prefix + key: value for key, value in state.items()}
+    elif model.body and model.body not in model._modules and prefixed:
+        state = {key.removeprefix(prefix): value for key, value in state.items()}
+    return {_modern(key, names): value for key, value in state.items()}
+
+
+def _modern(key: str, names: set[str]) -> str:
+    """LayerNorm.gamma and .beta, as TensorFlow has them, as weight and bias."""
+    if key in names:
+        return key
+    return re.sub(r"(?<=[nN]orm)\.(gamma|beta)$", lambda m: ".weight" if m[1] == "gamma" else ".bias", key)
+
+
+def _spellings(model: Module) -> list[tuple[Tensor, list[str]]]:
+    """Every parameter with all its names, the first being the one that files have."""
+    found: dict[int, tuple[Tensor, list[str]]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        found.setdefault(id(parameter), (parameter, []))[1].append(name)
+    return list(found.values())
+
+
+def _two_tables(model: Module, state: Mapping[str, Tensor]) -> bool:
+    """Whether the file has two different matrices where the config promises one."""
+    for _, names in _spellings(model):
+        values = [state[name] for name in names if name in state]
+        if any(v.shape != values[0].shape or not bool((v == values[0]).all()) for v in values[1:] if v.ndim == 2):
+            return True
+    return False
+
+
+def _matched(
+    model: Module, state: Mapping[str, Tensor]
+) -> tuple[dict[str, Tensor], list[str], list[tuple[str, tuple[int, ...], tuple[int, ...]]]]:
+    """Values by the first name of a parameter; names without one; those of another shape."""
+    values, missing, mis_shaped = {}, [], []
+    for parameter, names in _spellings(model):
+        present = next((name for name in names if name in state), None)
+        if present is None:
+            missing.append(names[0])
+        elif tuple(state[present].shape) != tuple(parameter.shape):
+            mis_shaped.append((present, tuple(state[present].shape), tuple(parameter.shape)))
+        else:
+            values[names[0]] = state[present]
+    return values, missing, mis_shaped
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """All weights of a folder: one file, or the shards that an index names; safetensors before PyTorch's files."""
+    from ..models.supervised.checkpoints import read_state_dict
+
+    path = os.fspath(folder)
+    for name in WEIGHTS:
+        whole, index = os.path.join(path, name), os.path.join(path, f"{name}.index.json")
+        if os.path.isfile(whole):
+            return dict(read_state_dict(whole))
+        if os.path.isfile(index):
+            return _sharded(path, index)
+    raise FileNotFoundError(
+        f"{path}: expected {' or '.join(WEIGHTS)}, or an .index.json of one; found {_listing(path)}"
+    )
+
+
+def _sharded(folder: str, index: str) -> dict[str, Tensor]:
+    """The tensors of every shard, all that the index promises."""
+    from ..models.supervised.checkpoints import read_state_dict
+
+    places = _json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+        raise HeaderError(f"{index}: expected a weight_map from keys to names of files, got {places!r:.80}")
+    files = sorted(set(places.values()))
+    outside = [file for file in files if os.path.basename(file) != file]
+    if outside:
+        raise UnsafeNameError(f"{index}: shards must lie in the folder, got {', '.join(outside)}")
+    absent = [file for file in files if not os.path.isfile(os.path.join(folder, file))]
+    if absent:
+        raise FileNotFoundError(f"{index}: the shards {', '.join(absent)} are not there; found {_listing(folder)}")
+    found = {file: read_state_dict(os.path.join(folder, file)) for file in files}
+    lost = [key for key, file in places.items() if key not in found[file]]
+    if lost:
+        raise WeightsError(index, missing=lost)
+    return {key: found[file][key] for key, file in places.items()}
+
+
+def _json(file: str) -> dict[str, Any]:
+    with open(file, "rb") as opened:
+        text = opened.read()
+    try:
+        fields = json.loads(text)
+    except ValueError as error:
+        raise HeaderError(f"{file}: expected JSON ({error})") from None
+    if not isinstance(fields, dict):
+        raise HeaderError(f"{file}: expected a JSON object, found a {type(fields).__name__}")
+    return fields
+
+
+def _listing(folder: str) -> str:
+    return ", ".join(sorted(os.listdir(folder))[:12]) or "nothing"
+
+
+# ------------------------------------------------------------------------------------------- writing
+
+
+def save_pretrained(model: PretrainedModel, folder: Path) -> None:
+    """Write config.json and model.safetensors; a tied matrix is written once. The files of a tokeniser come along."""
+    path = os.fspath(folder)
+    os.makedirs(path, exist_ok=True)
+    family = FAMILIES[model.config.model_type]
+    fields = {"architectures": [family.architecture(type(model).__name__)], **model.config.to_dict()}
+    with replacing(os.path.join(path, "config.json")) as file:
+        file.write(json.dumps(fields, indent=2).encode())
+    tensors = {names[0]: parameter.detach() for parameter, names in _spellings(model)}
+    save_file(tensors, os.path.join(path, WEIGHTS[0]), {"format": "pt"})
+    for name in COMPANIONS if model.folder is not None and not os.path.samefile(model.folder, path) else ():
+        if os.path.isfile(os.path.join(model.folder, name)):
+            shutil.copyfile(os.path.join(model.folder, name), os.path.join(path, name))

@@ -1,0 +1,46 @@
+"""mnist-rows-lstm: an LSTM that reads a picture of MNIST row by row, 98 %."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .. import nn
+from ..data.sources import MNIST
+from ..models.supervised.recurrent_models import SequenceClassifier
+from .base import Goal, Root, Splits, Trained
+from .digits_mlp import DIGITS
+from .settings import option
+from .shared import ImageSettings, classifier, classify_images, image_splits
+
+
+@dataclass(kw_only=True)
+class MnistRowsSettings(ImageSettings):
+    """Settings of mnist-rows-lstm."""
+
+    epochs: int = 4
+    lr: float = 0.005
+    hidden: int = option(96, "units of the LSTM", at_least=1)
+
+
+class MnistRowsLSTM(Trained):
+    """28 steps of 28 pixels; the label is read from the last state."""
+
+    title = "MNIST row by row, an LSTM"
+    Settings = MnistRowsSettings
+    goal = Goal("test_accuracy", at_least=0.98, data="MNIST's 10,000 test images")
+    example = "a picture of one digit, light on dark, or an array (28, 28)"
+
+    def data(self, settings: MnistRowsSettings, root: Root = None) -> Splits:
+        return image_splits(settings, MNIST, root)
+
+    def task(self, settings: MnistRowsSettings, splits: Splits | None = None) -> nn.Module:
+        reader = SequenceClassifier(28, settings.hidden, 10, cell="lstm")
+        rows = nn.Flatten(1, 2)  # (B, 1, 28, 28) → (B, 28, 28): the rows in time
+        return classifier(nn.Sequential(rows, reader), settings, splits)
+
+    def predict(self, task: nn.Module, input: Any) -> Any:
+        return classify_images(task, input, (1, 28, 28), DIGITS)
+
+
+recipe = MnistRowsLSTM()
