@@ -329,6 +329,7 @@ def test_completion(line, expected, place):
 # ------------------------------------------------------------------------------------------- broken off and continued
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_run_and_resume_ends_with_the_same_weights(tmp_path):
     settings = ("--set", "epochs=40", "--set", "hidden=32", "--set", "batch_size=8")
     stopped = in_terminal("train", "digits-mlp", *settings, "--name", "a", cwd=tmp_path, interrupt_at="epoch 1/40  ")
@@ -347,6 +348,7 @@ def test_ctrl_c_keeps_the_run_and_resume_ends_with_the_same_weights(tmp_path):
 SPACE = ("--space", "lr=0.003,0.01,0.03", "--space", "hidden=8,16", "--space", "dropout=0,0.3")
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on(tmp_path):
     arguments = ("search", "digits-mlp", *SPACE, "--set", "epochs=2", "--name", "s")
     process = begun(arguments, tmp_path)
@@ -371,6 +373,7 @@ def test_a_killed_search_goes_on(tmp_path):
     assert in_pipe(*arguments, "--seed", "3", cwd=tmp_path).code == 2  # another search in the same folder
 
 
+@pytest.mark.slow
 def test_halving_gives_more_epochs_to_fewer(tmp_path):
     arguments = ("--space", "lr=1e-4..1e-1", "--method", "halving", "--trials", "4", "--eta", "2", "--set", "epochs=4")
     told = json.loads(in_pipe("search", "digits-logistic", *arguments, "--json", cwd=tmp_path).out)
@@ -381,6 +384,7 @@ def test_halving_gives_more_epochs_to_fewer(tmp_path):
     assert second == {trial["number"] for trial in first[:2]}
 
 
+@pytest.mark.slow
 def test_folds_score_by_all_rows_but_the_test(tmp_path):
     arguments = ("--space", "lr=0.01,0.03", "--folds", "3", "--set", "epochs=2")
     told = json.loads(in_pipe("search", "digits-logistic", *arguments, "--json", cwd=tmp_path).out)

@@ -28,7 +28,7 @@ ROW = "-122.23,37.88,41,880,,322,126,8.3252,NEAR BAY"
 
 # recipe → settings that make it quick, an input for `predict`
 SHORT = {
-    "airline-forecast": (["epochs=20"], list(range(100, 124))),
+    "airline-forecast": (["epochs=6"], list(range(100, 124))),
     "cifar10-cnn": (["epochs=3", "width=4", "batch_size=50"], np.zeros((3, 32, 32))),
     "digits-logistic": (["epochs=3"], np.zeros((8, 8), np.uint8)),
     "digits-mlp": (["epochs=3", "hidden=32"], np.zeros((2, 8, 8), np.uint8)),
@@ -175,7 +175,7 @@ def test_housing_likelihood_agrees_with_scipy(files, tmp_path):
 
 
 def test_predicted_spread_beats_constant_spread(files, tmp_path):
-    words = ("epochs=30", "batch_size=32", "lr=0.01")
+    words = ("epochs=12", "batch_size=16", "lr=0.02")
     nll = {
         kind: short("housing-regression", files, tmp_path / kind, *words, f"variance={kind}").figures["test_nll"]
         for kind in ("predicted", "constant")
@@ -232,11 +232,19 @@ def test_seeds_decide(files, tmp_path):
 
 def test_resume_takes_the_latest_run_of_the_recipe(tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_RUNS", str(tmp_path))
-    first = recipes.run("moons-mlp", ["epochs=2"], progress=False)
+    first = recipes.run("moons-mlp", ["epochs=2", "hidden=8"], progress=False)
     recipes.run("perceptron-2d")
     again = recipes.run("moons-mlp", ["epochs=3"], resume=True, progress=False)
     assert again.folder == first.folder
+    assert again.settings == first.settings.replace(epochs=3)  # what is not said anew stays as it was
     assert [row["epoch"] for row in RunFolder(again.folder).rows("epoch")] == [0, 1, 2]
+
+
+def test_wrong_settings_leave_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_RUNS", str(tmp_path))
+    with pytest.raises(OptionError, match="there is no 'rate'"):
+        recipes.run("moons-mlp", ["rate=2"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_resumed_or_loaded(tmp_path, monkeypatch):

@@ -121,14 +121,14 @@ def test_attacks_leave_modes_and_statistics_alone() -> None:
     assert all((before[name] == value).all() for name, value in weights(model).items())
 
 
-def test_robustness_of_a_linear_model_is_the_share_of_large_margins() -> None:
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 0.9])
+def test_robustness_of_a_linear_model_is_the_share_of_large_margins(epsilon) -> None:
     model, x, y = linear()
     length = np.abs(model.weight.detach().numpy()[1] - model.weight.detach().numpy()[0]).sum()
-    epsilon = 0.2
     found = robustness(model, [(x, y)], functools.partial(fgsm, epsilon=epsilon, bounds=None), compile="error")
     margin = margins(model, x, y)
     assert found.clean == (margin > 0).mean() and found.robust == (margin > epsilon * length).mean()
-    assert found.examples == 9 and found.robust < found.clean
+    assert found.examples == 9 and (found.robust < found.clean or epsilon < 0.9)
 
 
 def test_adversarial_training_compiled_equals_eager_and_is_robust() -> None:

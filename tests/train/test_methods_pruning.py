@@ -107,6 +107,7 @@ def test_pruned_means_zero_even_for_nan() -> None:
         (lambda m: pruning.l1_unstructured(m, "weight", True), OptionError, "share in"),
         (lambda m: pruning.custom_from_mask(m, "weight", weft.ones(2)), ShapeError, "shape"),
         (lambda m: pruning.remove(m, "weight"), OptionError, "not pruned"),
+        (lambda m: pruning.global_unstructured([], 0.5), OptionError, "at least one"),
         (lambda m: pruning.prunable(m, "weights"), OptionError, "'weight'"),
         (lambda m: pruning.IterativePruning(1.2, end=3), OptionError, "final 1.2"),
     ],

@@ -93,10 +93,10 @@ def test_float16_steps_are_left_out_until_the_scale_fits() -> None:
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
 def test_resumes(tmp_path, precision: str) -> None:
-    whole, _ = run(tmp_path / "whole", precision=precision)
+    whole, _ = run(tmp_path / "whole", precision=precision, compiled=True)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "broken", BreakOff(8), precision=precision)
-    resumed, _ = run(tmp_path / "broken", precision=precision, resume=True)
+        run(tmp_path / "broken", BreakOff(8), precision=precision, compiled=True)
+    resumed, _ = run(tmp_path / "broken", precision=precision, resume=True, compiled=True)
     assert_same(weights(whole), weights(resumed))
 
 

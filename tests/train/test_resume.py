@@ -44,7 +44,7 @@ def full_task() -> Task:
     return Classification(model, optimizer=make, scheduler=schedule)
 
 
-def run(folder: Path, *callbacks: Callback, resume: bool = False, make=full_task, compiled=True, **options):
+def run(folder: Path, *callbacks: Callback, resume: bool = False, make=full_task, compiled=False, **options):
     """Three epochs of five batches, the last one smaller; every second batch updates."""
     x, y = digits(150)
     settings = {"max_epochs": 3, "accumulate_grad_batches": 2, "gradient_clip_val": 1.0} | options
@@ -73,13 +73,13 @@ def test_interrupted_at_a_batch(tmp_path: Path, after: int, compiled: bool) -> N
 
 
 def test_interrupted_twice_at_every_batch_of_an_epoch(tmp_path: Path) -> None:
-    whole, _ = run(tmp_path / "whole", compiled=False)
+    whole, _ = run(tmp_path / "whole")
     for after in range(1, 6):
         folder = tmp_path / f"broken{after}"
         for pause in (after, 3):
             with pytest.raises(KeyboardInterrupt):
-                run(folder, BreakOff(pause), resume=folder.exists(), compiled=False)
-        resumed, _ = run(folder, resume=True, compiled=False)
+                run(folder, BreakOff(pause), resume=folder.exists())
+        resumed, _ = run(folder, resume=True)
         assert_same(weights(whole), weights(resumed))
 
 
@@ -188,7 +188,7 @@ def test_optimisers_resume(tmp_path: Path, name: str) -> None:
         few = {"max_iter": 3} if name == "LBFGS" else {}
         return supervised(mlp(hidden=4), lambda p: getattr(weft.optim, name)(p, lr=1e-2, **few))
 
-    options = {"make": make, "compiled": False, "max_epochs": 2, "accumulate_grad_batches": 1}
+    options = {"make": make, "max_epochs": 2, "accumulate_grad_batches": 1}
     whole, _ = run(tmp_path / "whole", **options)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "broken", BreakOff(7), **options)
@@ -213,7 +213,7 @@ def test_schedules_resume(tmp_path: Path, name: str) -> None:
         kind = getattr(weft.optim.lr_scheduler, name)
         return supervised(mlp(), scheduler=lambda o: {"scheduler": kind(o, **SCHEDULES[name]), "interval": "step"})
 
-    options = {"make": make, "compiled": False, "max_epochs": 2, "accumulate_grad_batches": 1}
+    options = {"make": make, "max_epochs": 2, "accumulate_grad_batches": 1}
     whole, _ = run(tmp_path / "whole", **options)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "broken", BreakOff(4), **options)
@@ -232,7 +232,7 @@ from weft.train.callbacks import EMA, ModelCheckpoint
 from tests.train.problems import weights
 
 folder = Path(sys.argv[1])
-task, trainer = run(folder, EMA(decay=0.9), ModelCheckpoint(every_n_train_steps=1), max_epochs=8, resume=True)
+task, trainer = run(folder, EMA(decay=0.9), ModelCheckpoint(every_n_train_steps=1), max_epochs=8, resume=True, compiled=True)
 np.savez(folder / "final.npz", **weights(task))
 """
 
@@ -270,7 +270,7 @@ def kill_and_resume(folder: Path, kills: int, seed: int) -> dict[str, np.ndarray
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
-    whole, _ = run(tmp_path / "whole", EMA(decay=0.9), max_epochs=8)
+    whole, _ = run(tmp_path / "whole", EMA(decay=0.9), max_epochs=8, compiled=True)
     (tmp_path / "killed").mkdir()
     final = kill_and_resume(tmp_path / "killed", kills, seed=kills)
     assert_same(weights(whole), final)

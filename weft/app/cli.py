@@ -87,7 +87,7 @@ def _run(arguments: list[str], debug: bool) -> int:
             warnings.showwarning = _warn
             code: Any = app(args=arguments, prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return _say("interrupted", 130) if code == 130 else code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _say("interrupted", 130)
     except Interrupted as interruption:

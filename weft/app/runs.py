@@ -86,7 +86,7 @@ def _list_recipes(as_json: bool) -> None:
     for name in names():
         try:
             recipe, goal = get(name), get(name).goal
-        except ImportError as error:  # an extra that is not installed
+        except (AttributeError, ImportError) as error:  # an extra that is not installed, a file that is no recipe
             rows.append({"name": name, "title": f"cannot be loaded: {error}", "goal": None, "data": None})
             continue
         said = f"{goal.metric} {'≥' if goal.at_least is not None else '≤'} {goal.target:g}"

@@ -49,7 +49,7 @@ class AttentionMaps(Picture):
         chosen = [layer] if layer is not None else list(self.weights)[:LAYERS_AT_MOST]
         heads = min(HEADS_AT_MOST, max(self.weights[name].shape[1] for name in chosen))
         side = 2.0 if queries is None and keys is None else 3.4
-        figure, axes = blank(len(chosen), heads, side, side)
+        figure, axes = blank(len(chosen), heads, side, side + 0.3)
         for row, name in zip(axes, chosen, strict=True):
             for h, axis in enumerate(row):
                 if h < self.weights[name].shape[1]:
@@ -61,12 +61,13 @@ class AttentionMaps(Picture):
 
 def _panel(axis: Any, weights: NDArray, title: str, queries: Sequence[str] | None, keys: Sequence[str] | None) -> None:
     axis.imshow(weights, cmap="magma", vmin=0, vmax=max(float(weights.max(initial=0.0)), 1e-12))
-    axis.set_title(title, fontsize=7)
+    axis.set_title(title, fontsize=9)
     axis.tick_params(labelsize=6)
+    axis.set(xlabel="key", ylabel="query")
     if keys is not None:
-        axis.set_xticks(range(len(keys)), keys, rotation=90, fontsize=8)
+        axis.set_xticks(range(len(keys)), keys, rotation=90 if max(map(len, keys), default=0) > 2 else 0, fontsize=9)
     if queries is not None:
-        axis.set_yticks(range(len(queries)), queries, fontsize=8)
+        axis.set_yticks(range(len(queries)), queries, fontsize=9)
 
 
 def attention_maps(model: Module, *inputs: Any, **options: Any) -> AttentionMaps:

@@ -41,7 +41,7 @@ class ClassMaps(Picture):
         return made.array[:, 0]
 
     def figure(self, count: int = 6) -> Figure:
-        """Images above, the maps over them below."""
+        """Images above, below them the maps over darkened images: nothing where a map is 0 or less."""
         shown = min(count, len(self.maps))
         figure, axes = blank(2, max(shown, 1), 1.5, 1.6)
         maps = self.upsampled()
@@ -49,8 +49,9 @@ class ClassMaps(Picture):
             image = self.images[i].transpose(1, 2, 0) if self.images.shape[1] == 3 else self.images[i].mean(0)
             above, below = axes[:, i]
             above.imshow(image, cmap="gray")
-            below.imshow(image, cmap="gray")
-            below.imshow(maps[i], cmap="inferno", alpha=0.65, vmin=min(0.0, maps[i].min()))
+            below.imshow(image * 0.5, cmap="gray", vmin=image.min(), vmax=image.max())
+            heat = np.clip(maps[i] / max(float(maps[i].max()), 1e-12), 0, 1)
+            below.imshow(heat, cmap="autumn", alpha=heat * 0.9, vmin=0, vmax=1)
             above.set_title(f"class {self.targets[i]}", fontsize=9)
         for axis in axes.flat:
             axis.axis("off")

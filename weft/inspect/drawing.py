@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#2f6fad", "#c4662d", "#3d8b37", "#8a5aa8", "#b0862c", "#2f8f8f", "#c44e77", "#777777")
 TILES_AT_MOST = 64
+FEW = 4  # classes that a legend names; more are named beside their points
 
 
 class Picture(abc.ABC):
@@ -51,15 +52,15 @@ def blank(rows: int = 1, columns: int = 1, width: float = 4.6, height: float = 3
 def tiles(images: NDArray, titles: list[str] | None = None, cmap: str = "gray", symmetric: bool = False) -> Figure:
     """Images side by side, at most 64: (N, H, W), or (N, H, W, 3) in colour.
 
-    With `symmetric` all share one scale with 0 in its middle; otherwise each has its own.
+    Each has a scale of its own, with `symmetric` one that has 0 in its middle.
     """
     shown = images[:TILES_AT_MOST]
     columns = min(8, max(1, len(shown)))
     figure, axes = blank(-(-len(shown) // columns) or 1, columns, 1.15, 1.15 + 0.2 * (titles is not None))
-    limit = np.abs(shown).max(initial=1e-12) if symmetric else None
     for axis in axes.flat:
         axis.axis("off")
     for i, (axis, image) in enumerate(zip(axes.flat, shown, strict=False)):
+        limit = np.abs(image).max(initial=1e-12) if symmetric else None
         axis.imshow(image, cmap=cmap, vmin=None if limit is None else -limit, vmax=limit)
         if titles is not None:
             axis.set_title(titles[i], fontsize=8)
@@ -67,27 +68,29 @@ def tiles(images: NDArray, titles: list[str] | None = None, cmap: str = "gray", 
 
 
 def scatter(axis: Axes, points: NDArray, labels: ArrayLike | None = None) -> None:
-    """Points of the plane, coloured by class if labels are given; each class is named at its median."""
+    """Points of the plane, coloured by class if labels are given; many classes are named at their medians."""
     if labels is None:
         axis.scatter(*points[:, :2].T, s=6, color=COLOURS[0], linewidths=0)
         return
-    from matplotlib import colormaps
-
     labels = array_of(labels)
     kinds = np.unique(labels)
-    colours = colormaps["tab10" if len(kinds) <= 10 else "nipy_spectral"](np.linspace(0, 1, max(len(kinds), 2)))
-    for kind, colour in zip(kinds, colours, strict=False):
+    names = [f"{kind:g}" if np.issubdtype(kinds.dtype, np.number) else str(kind) for kind in kinds]
+    for kind, name, colour in zip(kinds, names, _colours(len(kinds)), strict=True):
         cloud = points[labels == kind, :2]
-        axis.scatter(*cloud.T, s=7, color=colour, linewidths=0, alpha=0.8)
-        axis.annotate(
-            f"{kind:g}" if np.issubdtype(kinds.dtype, np.number) else str(kind),
-            np.median(cloud, 0),
-            ha="center",
-            va="center",
-            fontsize=10,
-            fontweight="bold",
-            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.85},
-        )
+        axis.scatter(*cloud.T, s=12, color=colour, linewidths=0.3, edgecolors="white", label=f"class {name}")
+        if len(kinds) > FEW:
+            box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.85}
+            axis.annotate(name, np.median(cloud, 0), ha="center", va="center", fontweight="bold", bbox=box)
+    if len(kinds) <= FEW:
+        axis.legend(fontsize=8, loc="upper right", framealpha=0.9)
+
+
+def _colours(count: int) -> list[Any]:
+    if count <= FEW:
+        return list(COLOURS[:count])
+    from matplotlib import colormaps
+
+    return list(colormaps["tab10" if count <= 10 else "nipy_spectral"](np.linspace(0, 1, count)))
 
 
 def array_of(x: Any) -> NDArray:

@@ -55,10 +55,11 @@ class Embedding(Picture):
         figure, axes = blank(1, 2, 4.8, 4.4, width_ratios=[2.2, 1])
         left, right = axes[0]
         scatter(left, self.points, labels)
-        left.set(xticks=[], yticks=[], aspect="equal")
+        left.set(xticks=[], yticks=[])
+        left.set_aspect("equal", adjustable="datalim")
         left.set_title(f"t-SNE, perplexity {self.perplexity:g}", fontsize=10)
         right.plot(*zip(*self.history, strict=True), "o-", ms=3, color=COLOURS[0])
-        right.set(xlabel="iteration", title=f"KL(P ‖ Q) = {self.kl:.3f}", yscale="log")
+        right.set(xlabel="iteration", title=f"KL(P ‖ Q) = {self.kl:.3f}", ylim=(0, None))
         return figure
 
 

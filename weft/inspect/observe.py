@@ -12,6 +12,7 @@ import numpy as np
 import weft
 
 from ..errors import OptionError
+from ..nn.container import Sequential
 from ..nn.module import Module
 from ..tensor import Tensor, wrap
 from .flops import first_tensor
@@ -30,8 +31,8 @@ class Call:
 
 
 def is_layer(module: Module) -> bool:
-    """A module without parts."""
-    return next(iter(module.children()), None) is None
+    """A module without parts, and no empty container."""
+    return next(iter(module.children()), None) is None and not isinstance(module, Sequential)
 
 
 @contextlib.contextmanager

@@ -108,14 +108,14 @@ class PlaneRegions(Picture):
         from matplotlib import colormaps
         from matplotlib.collections import PolyCollection
 
-        figure, axes = blank(width=5.0, height=4.8)
-        axis = axes[0, 0]
-        tones = colormaps["Pastel1"](np.random.default_rng(0).permutation(self.count) % 9)
-        axis.add_collection(PolyCollection(self.polygons, facecolors=tones, edgecolors="#444444", linewidths=0.4))
-        if points is not None:
-            scatter(axis, array_of(points), labels)
         corners = np.concatenate(self.polygons)
         (left, low), (right, high) = corners.min(0), corners.max(0)
+        figure, axes = blank(width=5.6, height=0.9 + 4.9 * min(2.0, (high - low) / (right - left)))
+        axis = axes[0, 0]
+        tones = 0.35 + 0.65 * colormaps["Pastel1"](np.random.default_rng(0).permutation(self.count) % 9)
+        axis.add_collection(PolyCollection(self.polygons, facecolors=tones, edgecolors="#666666", linewidths=0.35))
+        if points is not None:
+            scatter(axis, array_of(points), labels)
         axis.set(xlim=(left, right), ylim=(low, high), xlabel="u", ylabel="v", aspect="equal")
         axis.set_title(f"{self.count:,} linear regions (at most {self.bounds.at_most:,})")
         return figure

@@ -162,13 +162,13 @@ class GradientFlow(Picture):
         return self.layers[0].gradient / self.layers[-1].gradient if self.layers[-1].gradient else float("nan")
 
     def figure(self) -> Figure:
-        """Gradients of weights and of outputs on their way back, on a logarithmic scale."""
-        figure, axes = blank(width=max(5.0, 0.35 * len(self.layers)))
-        axis, places = axes[0, 0], range(len(self.layers))
-        tiny = np.finfo(np.float64).tiny
-        axis.plot(places, [max(r.gradient, tiny) for r in self.layers], "o-", color=COLOURS[0], label="of parameters")
-        axis.plot(places, [max(r.signal, tiny) for r in self.layers], "s--", color=COLOURS[1], label="at outputs")
-        axis.set_xticks(places, [r.name for r in self.layers], rotation=60, ha="right", fontsize=7)
+        """Gradients of weights and of their layers' outputs on their way back, on a logarithmic scale."""
+        shown = [row for row in self.layers if row.name.endswith("weight")] or self.layers
+        figure, axes = blank(width=max(5.0, 0.35 * len(shown)))
+        axis, places, tiny = axes[0, 0], range(len(shown)), np.finfo(np.float64).tiny
+        axis.plot(places, [max(r.gradient, tiny) for r in shown], "o-", color=COLOURS[0], label="of weights")
+        axis.plot(places, [max(r.signal, tiny) for r in shown], "s--", color=COLOURS[1], label="at outputs")
+        axis.set_xticks(places, [r.name.removesuffix(".weight") for r in shown], rotation=45, ha="right", fontsize=8)
         axis.set(yscale="log", ylabel="root mean square", title=f"gradients layer by layer (loss {self.loss:.3g})")
         axis.legend()
         return figure

@@ -46,6 +46,7 @@ SLOPES: dict[type, float | Callable[[Any], float]] = {  # the steepest slope of 
     nn.PReLU: lambda m: max(1.0, float(np.abs(array_of(m.weight)).max())),
     nn.ELU: lambda m: max(1.0, abs(m.alpha)),
 }  # fmt: skip
+DENSE = 256  # inputs up to which the matrix of an affine layer is written down
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 OPERATORS = (
@@ -97,11 +98,15 @@ class Lipschitz(Picture):
         left.invert_yaxis()
         left.margins(x=0.2)
         left.set(title="norms of the layers (others are 1)", xlabel="norm")
-        right.hist(self.jacobian_norms, bins=30, color=COLOURS[2])
+        smallest = max(float(self.jacobian_norms.min(initial=self.upper)), 1e-6 * self.upper, 1e-300)
+        right.hist(
+            self.jacobian_norms, bins=np.geomspace(smallest, max(self.upper, 2 * smallest), 30), color=COLOURS[2]
+        )
         right.axvline(self.upper, color=COLOURS[1], lw=2, label=f"product {self.upper:.3g}")
         right.axvline(self.lower, color="black", ls="--", lw=1.2, label=f"largest seen {self.lower:.3g}")
         right.set(title="norm of the Jacobian at data", xlabel="norm", ylabel="inputs", xscale="log")
-        right.legend(fontsize=8)
+        right.margins(y=0.45)  # room for the legend
+        right.legend(fontsize=8, loc="upper left")
         return figure
 
 
@@ -146,12 +151,25 @@ def _norm(call: Call) -> float:
 
 
 def _operator_norm(module: Module, shape: tuple[int, ...]) -> float:
-    """The norm of an affine layer on inputs of this shape, by power iteration on x ↦ AᵀA x."""
+    """The norm of an affine layer on one input of this shape: by its matrix, or by Lanczos on AᵀA where that is large.
+
+    Power iteration would stop too low where the two largest singular values are close, as those of convolutions are.
+    """
+    size = math.prod(shape)
+    if size <= DENSE:
+        basis = weft.eye(size, dtype=weft.float64).reshape(size, *shape[1:])  # (n, n) → (n, *shape)
+        with weft.no_grad():
+            matrix = (module(basis) - module(basis * 0)).array.reshape(size, -1)
+        return float(np.linalg.norm(matrix, 2))
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     zero = weft.zeros(shape, dtype=weft.float64)
     _, push = linearize(module, zero)
     _, pull = vjp(module, zero)
-    forward = lambda v: push(wrap(v.reshape(shape))).array
-    return power_iteration(forward, lambda u: pull(wrap(u))[0].array.reshape(-1), zero.numel()).norm
+    square = LinearOperator(
+        (size, size), lambda v: pull(push(wrap(v.reshape(shape))))[0].array.ravel(), dtype=np.float64
+    )
+    return math.sqrt(eigsh(square, 1, v0=np.random.default_rng(0).normal(size=size), return_eigenvectors=False)[0])
 
 
 @dataclasses.dataclass(frozen=True)

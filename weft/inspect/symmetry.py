@@ -75,7 +75,7 @@ def symmetry_count(widths: Sequence[int]) -> int:
 def flip_signs(before: nn.Linear, after: nn.Linear, units: Any) -> None:
     """Flip, in place, the signs of what enters (rows of W⁽¹⁾, b⁽¹⁾) and leaves (columns of W⁽²⁾) the given units."""
     signs = np.ones(before.out_features)
-    signs[array_of(units)] = -1
+    signs[array_of(units).astype(np.int64)] = -1
     _transform(before, after, np.arange(before.out_features), signs)
 
 

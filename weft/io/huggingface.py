@@ -179,7 +179,7 @@ def _chosen(
     family = FAMILIES[kind]
     written = family.class_name((fields.get("architectures") or [f"{family.prefix}Model"])[0])
     if isinstance(architecture, type):
-        if not issubclass(family.classes()[f"{family.prefix}Model"].config_class, architecture.config_class):
+        if architecture.config_class is not family.classes()[f"{family.prefix}Model"].config_class:
             raise OptionError(f"{folder}: {architecture.__name__} cannot hold a model of type {kind!r}")
         return architecture, architecture.__name__ == written
     wanted = family.class_name(architecture or written)
@@ -265,7 +265,9 @@ def _matched(
     """Values by the first name of a parameter; names without one; those of another shape."""
     values, missing, mis_shaped = {}, [], []
     for parameter, names in _spellings(model):
-        present = next((name for name in names if name in state), None)
+        present = next(
+            (name for name in reversed(names) if name in state), None
+        )  # the last is that of the layer in use
         if present is None:
             missing.append(names[0])
         elif tuple(state[present].shape) != tuple(parameter.shape):
@@ -342,8 +344,13 @@ def save_pretrained(model: PretrainedModel, folder: Path) -> None:
     fields = {"architectures": [family.architecture(type(model).__name__)], **model.config.to_dict()}
     with replacing(os.path.join(path, "config.json")) as file:
         file.write(json.dumps(fields, indent=2).encode())
-    tensors = {names[0]: parameter.detach() for parameter, names in _spellings(model)}
+    tensors = {name: p.detach() for p, names in _spellings(model) for name in _written(model, p, names)}
     save_file(tensors, os.path.join(path, WEIGHTS[0]), {"format": "pt"})
     for name in COMPANIONS if model.folder is not None and not os.path.samefile(model.folder, path) else ():
         if os.path.isfile(os.path.join(model.folder, name)):
             shutil.copyfile(os.path.join(model.folder, name), os.path.join(path, name))
+
+
+def _written(model: PretrainedModel, parameter: Tensor, names: list[str]) -> list[str]:
+    """The names that a file has for a parameter: the first, but all of a bias that other programs may not tie."""
+    return names if parameter.ndim == 1 and not model.config.tie_word_embeddings else names[:1]

@@ -23,7 +23,7 @@ from ..errors import OptionError
 from ..io.atomic import replacing
 from ..train.checkpoint import load_weights, save_checkpoint
 from ..train.runs import RunFolder, environment, runs_folder
-from .settings import Settings, suggestion
+from .settings import Settings, pairs, suggestion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..train import Task, Trainer
 
 Root = Folder = str | os.PathLike[str] | None
+Given = Settings | Mapping[str, Any] | Iterable[str] | None  # how settings may be said
 SUPPORT = ("base", "inputs", "pictures", "settings", "shared", "words")  # modules of this package that are no recipes
 
 
@@ -145,13 +146,15 @@ class Recipe(ABC):
         """The file's name with dashes."""
         return type(self).__module__.rpartition(".")[2].replace("_", "-")
 
-    def settings(self, given: Settings | Mapping[str, Any] | Iterable[str] | None = None) -> Any:
-        """The recipe's settings from what was given: settings, a mapping, words `key=value`, or nothing."""
-        if given is None:
-            return self.Settings()
+    def settings(self, given: Given = None, earlier: Mapping[str, Any] | None = None) -> Any:
+        """The recipe's settings from what was given: settings, a mapping, words `key=value`, or nothing.
+
+        earlier: values, such as those of a run that is resumed, for settings that are not given
+        """
         if isinstance(given, self.Settings):
             return given
-        return self.Settings.from_dict(given) if isinstance(given, Mapping) else self.Settings.parse(given)
+        values = given if isinstance(given, Mapping) else pairs(given or ())
+        return self.Settings.from_dict({**(earlier or {}), **values})
 
     @abstractmethod
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:
@@ -211,7 +214,7 @@ def get(name: str) -> Recipe:
 
 def run(
     name: str,
-    settings: Settings | Mapping[str, Any] | Iterable[str] | None = None,
+    settings: Given = None,
     *,
     folder: Folder = None,
     root: Root = None,
@@ -221,7 +224,8 @@ def run(
 ) -> Result:
     """Run a recipe and leave a run folder: settings, metrics, curves, checkpoints, the figures it reached.
 
-    settings: a `Settings`, a mapping, words `key=value`, or None for the defaults
+    settings: a `Settings`, a mapping, words `key=value`, or None; what is not said is the default, or as it was in the
+        run that is resumed
     folder: where results go; None takes a fresh folder named after the recipe below `runs` (or `$WEFT_RUNS`)
     root: folder with the data files; resume: go on with the run in `folder` (None: the latest of this recipe)
     trainer_options: arguments of `weft.train.Trainer` that the recipe's own are to give way to
@@ -232,10 +236,13 @@ def run(
     """
     recipe = get(name)
     started = time.perf_counter()
+    recipe.settings(settings)  # wrong ones leave no folder behind
     place = _place(recipe.name, folder, resume)
-    chosen = recipe.settings(place.settings["settings"] if resume and settings is None else settings)
+    told = place.settings if resume else {}
+    chosen = recipe.settings(settings, told.get("settings"))
+    root = told.get("data") if root is None else root
     begun = Run(recipe, chosen, place.open(), root, resume, progress, trainer_options)
-    place.write_json("settings", (place.settings if resume else {}) | begun.described())
+    place.write_json("settings", told | begun.described())
     if not isinstance(recipe, Trained):  # the trainer sees to both
         place.truncate(0)
         place.write_json("environment", environment())

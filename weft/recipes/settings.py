@@ -59,7 +59,7 @@ class Settings:
     @classmethod
     def parse(cls, words: Iterable[str]) -> Self:
         """Settings from words `key=value`; keys that are not mentioned keep their defaults."""
-        return cls.from_dict(dict(_split(word) for word in words))
+        return cls.from_dict(pairs(words))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -106,6 +106,17 @@ class TrainSettings(Settings):
     epochs: int = option(10, "passes over the training data", at_least=0)
     batch_size: int = option(64, "examples in one step", at_least=1)
     lr: float = option(1e-3, "learning rate, the largest of its schedule", above=0)
+
+
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """Keys and values of words `key=value`."""
+    found = {}
+    for word in [words] if isinstance(words, str) else words:
+        key, equals, value = word.partition("=")
+        if not equals or not key.strip():
+            raise OptionError(f"settings: expected key=value, got {word!r}; for example lr=0.01")
+        found[key.strip()] = value.strip()
+    return found
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -203,13 +214,6 @@ def _str(value: Any) -> str:
 
 
 _READERS = {int: _int, float: _float, bool: _bool, str: _str}
-
-
-def _split(word: str) -> tuple[str, str]:
-    key, equals, value = word.partition("=")
-    if not equals or not key.strip():
-        raise OptionError(f"settings: expected key=value, got {word!r}; for example lr=0.01")
-    return key.strip(), value.strip()
 
 
 def _hint(value: Any, hint: Any) -> str:

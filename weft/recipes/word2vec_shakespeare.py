@@ -1,11 +1,13 @@
-"""word2vec-shakespeare: vectors of words from Tiny Shakespeare by skip-gram with negative sampling; who is near whom.
+"""word2vec-shakespeare: vectors of words from Tiny Shakespeare by negative sampling, and who is near whom.
 
-Words that can stand in each other's place come close. The figure: twenty pairs that belong together (king and queen,
-brother and sister …); among all words, how far down the list of the first one's neighbours is the second?
+Words that can stand in each other's place come close. The figure: for pairs that belong together (king and queen,
+brother and sister …), how many words are nearer to the first than the second is? Chance would be half of all words.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,9 +15,10 @@ import numpy as np
 
 import weft
 
-from .. import optim
+from .. import nn, optim
 from ..data.sources import TinyShakespeare
-from ..data.text import Vocabulary, WordTokenizer
+from ..data.text import Vocabulary
+from ..data.text.tokenizers import WORDS
 from ..models.supervised.word2vec import Word2Vec, cbow_windows, skipgram_pairs, subsample
 from ..models.supervised.word_vectors import WordVectors
 from ..tensor import Tensor
@@ -23,32 +26,42 @@ from ..train import Task
 from . import pictures
 from .base import Goal, Recipe, Root, Run, Splits
 from .settings import TrainSettings, option
-from .shared import loaders, one_cycle
+from .shared import Pair, loaders, one_cycle
 from .words import UNKNOWN, Words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAIRS = """king queen, brother sister, father mother, lord lady, he she, his her, thou thee, day night, hand heart,
-is was, shall will, uncle cousin, duke king, go come, sword blood, heaven god, son daughter, wife husband, love hate,
-eyes tears"""
-SHOWN = ("king", "queen", "love", "death", "sword", "mother", "he", "thou", "heaven", "go")
+F = nn.functional
+PAIRS = (
+    *(("king", "queen"), ("brother", "sister"), ("father", "mother"), ("lord", "lady"), ("he", "she"), ("his", "her")),
+    *(("day", "night"), ("is", "was"), ("shall", "will"), ("go", "come"), ("heaven", "god"), ("son", "daughter")),
+    *(
+        ("wife", "husband"),
+        ("love", "hate"),
+        ("eyes", "tears"),
+        ("duke", "king"),
+        ("sword", "blood"),
+        ("life", "death"),
+    ),
+)
+SHOWN = ("king", "brother", "love", "death", "sword", "night", "she", "thou", "heaven", "go", "bolingbroke", "juliet")
 
 
 @dataclass(kw_only=True)
 class Word2VecSettings(TrainSettings):
     """Settings of word2vec-shakespeare."""
 
-    epochs: int = 8
+    epochs: int = 5
     batch_size: int = 1024
     lr: float = 5e-3
+    words: int = option(4000, "the most frequent words get vectors, the others are left out", at_least=10)
     dim: int = option(64, "length of the vectors", at_least=1)
-    window: int = option(4, "words on each side", at_least=1)
-    min_count: int = option(5, "rarer words are left out", at_least=1)
-    threshold: float = option(1e-3, "words more frequent than this are thinned out", above=0)
+    window: int = option(5, "words on each side", at_least=1)
+    negatives: int = option(5, "words drawn for each right one", at_least=1)
+    threshold: float = option(1e-3, "words with a greater share of the text are thinned out", above=0)
     model: Literal["skip-gram", "cbow"] = option("skip-gram", "what is predicted from what")
-    loss: Literal["negative", "hierarchical"] = option("negative", "in place of the whole softmax")
-    limit: int | None = option(None, "use only so many words of the text", at_least=100)
+    limit: int | None = option(None, "use only so many characters of the text", at_least=1000)
 
 
 class Vectors(Task):
@@ -57,20 +70,98 @@ class Vectors(Task):
     def __init__(self, settings: Word2VecSettings, splits: Splits | None) -> None:
         super().__init__()
         self.settings, self.splits = settings, splits
-        counts = splits.train.counts if splits else [1, 1]
         self.words = Words(splits.train.vocabulary if splits else None)
-        self.model = Word2Vec(counts, settings.dim, loss=settings.loss)
+        counts = splits.train.counts if splits else np.ones(settings.words)
+        self.model = Word2Vec(counts, settings.dim, negatives=settings.negatives)
 
     def training_step(self, batch: Any) -> Tensor:
         return self.model(*batch)
 
     def test_step(self, batch: Any) -> Tensor:
+        self.log("test_median_rank", self.ranks().median())
         return self.model(*batch)
+
+    def ranks(self) -> Tensor:
+        """For each pair that the vocabulary has, how many words are nearer to the first than the second. Shape: (P,)"""
+        known = self.words.vocabulary
+        pairs = weft.tensor([[known[a], known[b]] for a, b in PAIRS if a in known and b in known] or [[0, 0]])
+        unit = F.normalize(self.model.vectors.weight[: len(known)], dim=-1)
+        scores = unit[pairs[:, 0]] @ unit.T  # (P, V)
+        own = scores.gather(1, pairs[:, 1:])
+        return (scores > own).sum(1).float() - 1  # the word itself is nearer than any other
 
     def configure_optimizers(self) -> Any:
         optimizer = optim.Adam(self.parameters(), lr=self.settings.lr)
-        return {"optimizer": optimizer, "lr_scheduler": one_cycle(self.settings, self.splits)(optimizer)}
+        return {"optimizer": optimizer, "lr_scheduler": one_cycle(self.settings, self.splits, 0.1)(optimizer)}
 
     def vectors(self) -> WordVectors:
-        """Vectors of all words but the unknown one."""
-        return WordVectors(self.words.vocabulary.tokens[1:], self.model.vectors.weight[1:])
+        """The vectors of all words."""
+        known = self.words.vocabulary.tokens
+        return WordVectors(known[1:], self.model.vectors.weight[1 : len(known)])
+
+
+class Word2VecShakespeare(Recipe):
+    """Leaves `vectors.vec` and a table of neighbours in its folder."""
+
+    title = "Tiny Shakespeare, vectors of words (word2vec)"
+    Settings = Word2VecSettings
+    goal = Goal("test_median_rank", at_most=60, data="18 pairs of words among 4000 (the median of their ranks)")
+    example = "a word, such as king"
+
+    def data(self, settings: Word2VecSettings, root: Root = None) -> Splits:
+        train, rest = (
+            _words(TinyShakespeare(root, part, download=True).text[: settings.limit]) for part in ("train", "val")
+        )
+        known = Vocabulary.from_counts(Counter(train), specials=[UNKNOWN], max_size=settings.words)
+        numbers, others = ([known.ids[word] for word in part if word in known.ids] for part in (train, rest))
+        counts = np.bincount(numbers, minlength=settings.words)
+        splits = loaders(settings, examples(numbers, counts, settings), None, examples(others, counts, settings))
+        splits.train.vocabulary = known
+        splits.train.counts = np.maximum(counts, 1e-6)  # every row may be drawn, those without a word hardly ever
+        return splits
+
+    def task(self, settings: Word2VecSettings, splits: Splits | None = None) -> Vectors:
+        return Vectors(settings, splits)
+
+    def fit(self, run: Run) -> tuple[dict[str, float], Any]:
+        splits = self.data(run.settings, run.root)
+        task = self.task(run.settings, splits)
+        trainer = run.trainer()
+        trainer.fit(task, splits.train, resume=run.resume)
+        task.vectors().save(run.folder.path / "vectors.vec")
+        run.draw(lambda: neighbours_picture(task.vectors()))
+        return trainer.test(task, splits.test), task
+
+    def predict(self, task: Vectors, input: Any) -> Any:
+        near = task.vectors().most_similar(str(input).strip().lower(), topn=8)
+        return [{"word": word, "similarity": round(similarity, 3)} for word, similarity in near]
+
+
+def _words(text: str) -> list[str]:
+    """Words in lower case, without punctuation."""
+    return re.findall(WORDS, text.lower())
+
+
+def examples(numbers: list[int], counts: np.ndarray, settings: Word2VecSettings) -> Pair:
+    """What is given and what is to be told, from the thinned text; each place draws how far its window reaches."""
+    thinning, reaches = weft.Generator().manual_seed(settings.seed).split(2)
+    text = subsample(np.array(numbers), counts, settings.threshold, thinning)
+    make = skipgram_pairs if settings.model == "skip-gram" else cbow_windows
+    return make(text, settings.window, reaches)
+
+
+def neighbours_picture(vectors: WordVectors) -> Figure:
+    """The six nearest words of a few, shaded by similarity."""
+    shown = [word for word in SHOWN if word in vectors]
+    near = [vectors.most_similar(word, topn=6) for word in shown]
+    figure, axes = pictures.blank("word2vec-shakespeare: nearest neighbours", width=8, height=0.36 * len(shown) + 1)
+    axes.imshow([[s for _, s in row] for row in near], cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+    for y, row in enumerate(near):
+        for x, (word, similarity) in enumerate(row):
+            axes.text(x, y, f"{word} {similarity:.2f}", ha="center", va="center", fontsize=8)
+    axes.set_yticks(range(len(shown)), shown)
+    axes.set_xticks([])
+    return figure
+
+
+recipe = Word2VecShakespeare()

@@ -36,12 +36,12 @@ class WordLSTMSettings(TrainSettings):
     """Settings of word-lstm."""
 
     epochs: int = 10
-    batch_size: int = 20
+    batch_size: int = 32
     lr: float = 4e-3
     weight_decay: float = option(0.05, "decay of the weights (AdamW)", at_least=0)
-    words: int = option(12_000, "largest size of the vocabulary", at_least=10)
+    words: int = option(6000, "largest size of the vocabulary", at_least=10)
     length: int = option(35, "words that gradients go back", at_least=1)
-    width: int = option(192, "features of a word, and units of the LSTM", at_least=1)
+    width: int = option(160, "features of a word, and units of the LSTM", at_least=1)
     dropout: float = option(0.5, "share of features left out", at_least=0, at_most=0.9)
     limit: int | None = option(None, "use only so many training words", at_least=1000)
 
@@ -127,12 +127,15 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def markov_entropies(splits: Splits, vocabulary: int) -> list[float]:
-    """Mean −ln P of the test words under order-3 models: additive (α chosen on the validation text), Kneser–Ney."""
+    """Mean −ln P of the test words under order-3 models: additive and Kneser–Ney, each with the amount of smoothing that
+    suits the validation text best."""
     train, held, test = (part.streams.reshape(-1) for part in (splits.train, splits.validation, splits.test))
-    models = [MarkovModel(ORDER, vocabulary, "additive", amount).fit(train) for amount in (1e-4, 1e-3, 1e-2, 0.1, 1)]
-    additive = max(models, key=lambda model: model.log_likelihood(held))
-    kneser_ney = MarkovModel(ORDER, vocabulary, "kneser-ney").fit(train)
-    return [float(-model.log_prob(test).mean()) for model in (additive, kneser_ney)]
+    found = []
+    for smoothing, amounts in (("additive", (1e-4, 1e-3, 1e-2, 0.1)), ("kneser-ney", (0.6, 0.75, 0.9))):
+        models = [MarkovModel(ORDER, vocabulary, smoothing, amount).fit(train) for amount in amounts]
+        best = max(models, key=lambda model: model.log_likelihood(held))
+        found.append(float(-best.log_prob(test).mean()))
+    return found
 
 
 def _without(step: Any, token: int, size: int) -> Any:

@@ -65,9 +65,8 @@ def padded_loader(
 
 
 def collated(samples: list[tuple], multiple: int = 1) -> tuple[Tensor, ...]:
-    """Columns of samples as tensors: rows of tokens padded with 0 (B, T), labels (B,)."""
-    columns = zip(*samples, strict=True)
-    return tuple(
-        pad_batch(column, multiple=multiple).data if isinstance(column[0], list) else weft.tensor(column)
-        for column in columns
-    )
+    """Columns of samples as tensors: rows of tokens padded with 0 (B, T), T the same in all columns; labels (B,)."""
+    columns = list(zip(*samples, strict=True))
+    rows = [row for column in columns if isinstance(column[0], list) for row in column]
+    padded = iter(pad_batch(rows, multiple=multiple).data.split(len(samples)))
+    return tuple(next(padded) if isinstance(column[0], list) else weft.tensor(column) for column in columns)

@@ -20,7 +20,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "precision": ("GradScaler",),
 }
-_MODULES = ("callbacks", "curves", "events", "logger", "precision", "progress", "selection", "startup")
+_MODULES = ("callbacks", "curves", "events", "logger", "methods", "precision", "progress", "selection", "startup")
 
 __all__ = [name for names in _NAMES.values() for name in names]
 

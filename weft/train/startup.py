@@ -40,6 +40,7 @@ FEW = 20  # examples that any sound set-up learns by heart
 RATES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # times the rate as set up
 DECAYS = (0.0, 1e-4, 1e-2)
 CERTAIN = 4.0  # standard deviations
+TRIALS = 20  # runs over rates and decays, about
 FAULTS = (
     *("data not finite", "initial loss off", "dead initialisation", "symmetric initialisation", "cannot fit"),
     *("decay without effect", "labels shuffled", "learning rate too high", "learning rate too low"),
@@ -292,9 +293,6 @@ def _regularisation(report: Report, rig: Rig, factor: float, steps: int = 10) ->
 
 
 # ---------------------------------------------------------------- rates, decays, labels
-
-
-TRIALS = 20  # runs of `steps` steps that follow, about
 
 
 def _affordable(rig: Rig, steps: int, seconds: float) -> int:

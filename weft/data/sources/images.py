@@ -81,4 +81,4 @@ class ImageSet(Dataset[tuple[Any, Any]]):
 
 def _unit(images: np.ndarray) -> np.ndarray:
     """Bytes as fractions of 255, in float32."""
-    return np.divide(images, np.float32(255), dtype=np.float32)
+    return np.divide(images, np.float32(255), dtype=np.float32, order="C")

@@ -1,13 +1,13 @@
-"""Classical supervised models: perceptron, linear, polynomial, logistic and softmax regression, networks of layers.
+"""Supervised models, one file each: classical ones, images, sequences, Transformers, and between images and words.
 
-Each that has a closed form (or a Newton iteration) offers it beside training by gradients.
+Classical ones that have a closed form (or a Newton iteration) offer it beside training by gradients.
 """
 
 from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "alex_net": ("AlexNet", "alexnet"),
-    "captioning": ("Captioner", "SequenceToImage", "coverage_penalty"),
+    "captioning": ("Captioner", "SequenceToImage", "coverage_penalty", "small_encoder"),
     "checkpoints": ("from_torchvision",),
     "convnext": (*("CNBlockConfig", "ConvNeXt", "convnext_tiny", "convnext_small", "convnext_base", "convnext_large"),),
     "densenet": ("DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"),

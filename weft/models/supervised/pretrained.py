@@ -58,14 +58,18 @@ class Config:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], **changes: Any) -> Self:
-        """The config of a config.json, with changes; null means the default."""
+        """The config of a config.json, with changes; null means the default, and no token where a token is named."""
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(changes) - known)
         if unknown:
             raise OptionError(f"{cls.__name__}: no fields {', '.join(unknown)}; there are {', '.join(sorted(known))}")
         if "num_labels" in changes:
             changes.setdefault("id2label", None)
-        given = {name: value for name, value in fields.items() if name in known and value is not None}
+        given = {
+            name: value
+            for name, value in fields.items()
+            if name in known and (value is not None or name.endswith("_token_id"))
+        }
         return cls(**{**given, **changes})
 
     def to_dict(self) -> dict[str, Any]:

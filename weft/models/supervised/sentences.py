@@ -70,6 +70,8 @@ def pool(x: Tensor, mask: Tensor, modes: Sequence[str] = ("mean_tokens",)) -> Te
 class SentenceEncoder(nn.Module):
     """normalise(dense(pool(encoder(tokens)))): texts as vectors.
 
+    modes: see `pool`. max_length: longer texts are cut to so many tokens. lower: texts go in in lower case.
+
     Example:
         >>> model = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
         >>> a, b, c = model.encode(["A cat sits.", "A kitten is sitting.", "Stocks fell."])
@@ -85,10 +87,11 @@ class SentenceEncoder(nn.Module):
         dense: nn.Module | None = None,
         normalize: bool = True,
         max_length: int | None = None,
+        lower: bool = False,
     ) -> None:
         super().__init__()
         self.encoder, self.dense = encoder, dense
-        self.modes, self.normalize, self.max_length = tuple(modes), normalize, max_length
+        self.modes, self.normalize, self.max_length, self.lower = tuple(modes), normalize, max_length, lower
         self.__dict__["tokenizer"] = tokenizer
 
     @classmethod
@@ -105,7 +108,11 @@ class SentenceEncoder(nn.Module):
         normalize = steps.pop("Normalize", None) is not None or not os.path.isfile(os.path.join(path, "modules.json"))
         if steps:
             raise OptionError(f"{path}: modules.json has parts that are not supported: {', '.join(steps)}")
-        return cls(encoder, encoder.tokenizer, modes, dense, normalize, _max_length(body, encoder)).eval()
+        file = os.path.join(body, "sentence_bert_config.json")
+        reading = _read(file) if os.path.isfile(file) else {}
+        most = reading.get("max_seq_length") or getattr(encoder.config, "max_position_embeddings", None)
+        lower = bool(reading.get("do_lower_case"))
+        return cls(encoder, encoder.tokenizer, modes, dense, normalize, most, lower).eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Shape: (B, T), (B, T) → (B, D)"""
@@ -118,7 +125,7 @@ class SentenceEncoder(nn.Module):
         """The vectors of texts, computed in batches of similar length; one text gives one vector. N of str → (N, D)"""
         if isinstance(texts, str):
             return self.encode([texts], batch_size)[0]
-        texts, rows = list(texts), []
+        texts, rows = [text.lower() if self.lower else text for text in texts], []
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         with weft.no_grad():
             for start in range(0, len(order), batch_size):
@@ -166,12 +173,6 @@ def _dense(folder: str) -> nn.Module:
     linear = nn.Linear(fields["in_features"], fields["out_features"], bias=fields.get("bias", True))
     linear.load_state_dict({key.removeprefix("linear."): value for key, value in read_weights(folder).items()})
     return nn.Sequential(linear, getattr(nn, name)())
-
-
-def _max_length(folder: str, encoder: Any) -> int | None:
-    file = os.path.join(folder, "sentence_bert_config.json")
-    given = _read(file).get("max_seq_length") if os.path.isfile(file) else None
-    return given or getattr(encoder.config, "max_position_embeddings", None)
 
 
 def _read(file: str) -> Any:

@@ -223,8 +223,8 @@ class T5EncoderModel(PretrainedModel):
         return self.encoder(input_ids, attention_mask)[0]
 
 
-class T5Model(PretrainedModel):
-    """Encoder and decoder without a head: (B, S), (B, T) → (B, T, C)."""
+class T5Stacks(PretrainedModel):
+    """An encoder and a decoder over one table of words; abstract."""
 
     config_class = T5Config
     heads = ("lm_head.",)
@@ -235,13 +235,14 @@ class T5Model(PretrainedModel):
         self.encoder = T5Stack(config, False, self.shared)
         self.decoder = T5Stack(config, True, self.shared)
 
-    def forward(
+    def hidden(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
     ) -> Tensor:
+        """The decoder's last hidden states. Shape: (B, S) twice, (B, T) twice → (B, T, C)"""
         if decoder_input_ids is None:
             raise OptionError(f"{type(self).__name__}: expected decoder_input_ids; labels become them by shift_right")
         memory = self.decoder.remember(self.encoder(input_ids, attention_mask)[0])
@@ -254,6 +255,13 @@ class T5Model(PretrainedModel):
         return shifted.masked_fill(shifted == -100, self.config.pad_token_id or 0)
 
 
+class T5Model(T5Stacks):
+    """Encoder and decoder without a head: (B, S), (B, T) → (B, T, C). Arguments are those of `hidden`."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *inputs: Any, **named: Any) -> Tensor:
+        return self.hidden(input_ids, attention_mask, *inputs, **named)
+
+
 class T5State(NamedTuple):
     """The encoder's keys and values with their mask, and those that the decoder has made."""
 
@@ -262,29 +270,22 @@ class T5State(NamedTuple):
     past: tuple[KeyValues, ...] = ()
 
 
-class T5ForConditionalGeneration(PretrainedModel):
-    """T5 with scores of the next token: (B, S), (B, T) → (B, T, V). Arguments are those of `T5Model`.
+class T5ForConditionalGeneration(T5Stacks):
+    """T5 with scores of the next token: (B, S), (B, T) → (B, T, V). Arguments are those of `hidden`.
 
     Training: model(input_ids, mask, model.shift_right(labels)), cross entropy with labels.
     """
 
-    config_class = T5Config
-    heads = ("lm_head.",)
-    forward_hidden, shift_right = T5Model.forward, T5Model.shift_right
-
     def __init__(self, config: T5Config) -> None:
         super().__init__(config)
-        self.shared = _table(config)
-        self.encoder = T5Stack(config, False, self.shared)
-        self.decoder = T5Stack(config, True, self.shared)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         if config.tie_word_embeddings:
             self.lm_head.weight = self.shared.weight
         else:
             nn.init.normal_(self.lm_head.weight, std=config.initializer_factor)
 
-    def forward(self, *inputs: Any, **named: Any) -> Tensor:
-        return self.scores(self.forward_hidden(*inputs, **named))
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *inputs: Any, **named: Any) -> Tensor:
+        return self.scores(self.hidden(input_ids, attention_mask, *inputs, **named))
 
     def scores(self, x: Tensor) -> Tensor:
         """(*, C) → (*, V)"""

@@ -18,7 +18,7 @@ from ...errors import OptionError, ShapeError
 from ...io.atomic import Path
 from ...tensor import Tensor
 from .blocks import Maker
-from .checkpoints import build
+from .checkpoints import build, read_state_dict
 
 __all__ = [
     "VisionTransformer",
@@ -207,17 +207,15 @@ def interpolate_embeddings(
 def _vit(
     weights: Path | None, patch_size: int, layers: int, heads: int, hidden: int, options: dict[str, Any]
 ) -> VisionTransformer:
-    options = {"image_size": 224} | options
-    return build(
-        VisionTransformer,
-        weights,
-        patch_size=patch_size,
-        num_layers=layers,
-        num_heads=heads,
-        hidden_dim=hidden,
-        mlp_dim=4 * hidden,
-        **options,
-    )
+    options = {"image_size": _image_size(weights, patch_size)} | options
+    sizes = {"patch_size": patch_size, "num_layers": layers, "num_heads": heads, "hidden_dim": hidden}
+    return build(VisionTransformer, weights, **sizes | {"mlp_dim": 4 * hidden} | options)
+
+
+def _image_size(weights: Path | None, patch_size: int) -> int:
+    """That of the file's positions, (1, 1 + side², D); ImageNet's 224 pixels without a file."""
+    positions = None if weights is None else read_state_dict(weights).get("encoder.pos_embedding")
+    return 224 if positions is None or positions.ndim != 3 else math.isqrt(positions.shape[1] - 1) * patch_size
 
 
 def vit_ti_16(*, weights: Path | None = None, **options: Any) -> VisionTransformer:

@@ -18,7 +18,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("gaussian_mixture", "out_of_bag_mean", "variance_of_mean"),
     ),
     "multitask": ("FixedWeighting", "MultiHead", "MultiTask", "UncertaintyWeighting"),
-    "transfer": ("GradualUnfreezing", "KeepInEval", "freeze", "layer_groups", "replace_head", "unfreeze"),
+    "transfer": (
+        *("GradualUnfreezing", "KeepInEval", "count_parameters", "freeze", "layer_groups", "replace_head", "unfreeze"),
+    ),
     "lora": (
         *("LoRA", "add_lora", "lora_state_dict", "load_lora_state_dict", "merge_lora", "remove_lora", "unmerge_lora"),
     ),

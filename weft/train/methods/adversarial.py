@@ -7,9 +7,8 @@ where the iterations of PGD are one loop.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from ...ops.sample import Generator
 from ...tensor import Tensor
 from ..step import Steps
 from ..supervised import Classification, accuracy
+from .parts import evaluating
 
 __all__ = ["AdversarialTraining", "Robustness", "fgsm", "pgd", "robustness"]
 
@@ -148,18 +148,6 @@ def _within(x: Tensor, bounds: Bounds) -> Tensor:
 def _check(epsilon: float, who: str) -> None:
     if not epsilon >= 0:
         raise OptionError(f"{who}: expected epsilon ≥ 0, got {epsilon}")
-
-
-@contextlib.contextmanager
-def evaluating(model: Module) -> Iterator[None]:
-    """Inside, the model and its parts are in evaluation mode; then each is in its own mode again."""
-    modes = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 # ------------------------------------------------------------------------------------------- figures

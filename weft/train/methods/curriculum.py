@@ -20,6 +20,7 @@ from ...nn import functional as F
 from ...nn.module import Module
 from ...ops.sample import Generator
 from ...tensor import Tensor
+from .parts import evaluating
 
 __all__ = ["CurriculumSampler", "difficulty", "linear_pacing", "root_pacing", "stair_pacing"]
 
@@ -109,21 +110,17 @@ def stair_pacing(shares: Sequence[float] = (0.25, 0.5, 0.75, 1.0)) -> Pacing:
 
 
 def difficulty(
-    model: Module,
-    batches: Iterable[Any],
-    loss: Callable[..., Tensor] = F.cross_entropy,
+    model: Module, batches: Iterable[Any], loss: Callable[..., Tensor] = F.cross_entropy
 ) -> NDArray[np.float64]:
     """The loss of every example under a model that was trained before: (n,), in the order of the batches (x, y).
 
     loss(prediction, y, reduction="none") → (B,) or (B, …), which is averaged over what follows B.
     """
-    found, modes = [], [(part, part.training) for part in model.modules()]
-    model.eval()
-    with weft.no_grad():
+    found = []
+    with weft.no_grad(), evaluating(model):
         for x, y in batches:
-            found.append(loss(model(x), y, reduction="none").flatten(0 if y.ndim == 1 else 1).numpy())
-    for part, training in modes:
-        part.training = training
+            losses = loss(model(x), y, reduction="none").numpy()
+            found.append(losses.reshape(len(losses), -1).mean(1))  # (B, …) → (B,)
     if not found:
         raise OptionError("difficulty: there were no batches")
-    return np.concatenate([rows.reshape(len(rows), -1).mean(1) for rows in found]).astype(np.float64)
+    return np.concatenate(found).astype(np.float64)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import OptionError
 from ...tensor import Tensor
-from .names import Patterns
+from .parts import Patterns
 from .pruning import custom_from_mask, global_unstructured, identity, masks, prunable, sparsity, weights_by_name
 
 if TYPE_CHECKING:

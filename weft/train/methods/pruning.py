@@ -21,7 +21,7 @@ from ...nn.utils.parametrize import is_parametrized, register_parametrization, r
 from ...ops.sample import Generator, generator_of
 from ...tensor import Tensor
 from ..callbacks import Callback
-from .names import Patterns, matching
+from .parts import Patterns, matching
 
 if TYPE_CHECKING:
     from ..task import Task
@@ -132,6 +132,8 @@ def global_unstructured(
     >>> global_unstructured(prunable(model), 0.8)
     """
     pairs = list(parameters)
+    if not pairs:
+        raise OptionError("global_unstructured: expected at least one pair (module, name), got none")
     kept = [_kept(*pair) for pair in pairs]
     scores = np.concatenate([importance(_values(*pair)).reshape(-1) for pair in pairs])
     left = _without_least(scores, np.concatenate([mask.reshape(-1) for mask in kept]), amount)
@@ -225,7 +227,7 @@ class IterativePruning(Callback):
         """The share of zeros in an epoch."""
         if epoch < self.start:
             return 0.0
-        left = 1 - min((epoch - self.start) / max(self.end - self.start, 1), 1.0) if epoch < self.end else 0.0
+        left = 0.0 if epoch >= self.end else (self.end - epoch) / (self.end - self.start)
         return self.final + (self.initial - self.final) * left**3
 
     def on_train_epoch_start(self, trainer: Trainer, task: Task) -> None:

@@ -1,0 +1,1 @@
+"""Tests of the handbook: its pages run as they are printed."""

@@ -1,0 +1,88 @@
+"""The recipes of these methods on small files, and (slow) their figures on the real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft import recipes
+from weft.train import RunFolder
+from weft.train.methods import count_parameters, sparsity
+
+from ..recipes.files import write_idx
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical")
+
+REAL = Path(os.environ.get("WEFT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
+COMMON = ["epochs=2", "hidden=32", "batch_size=50"]
+SHORT = {
+    "lottery-ticket": [*COMMON, "rounds=2"],
+    "adversarial-mnist": [*COMMON, "steps=2", "test_steps=3"],
+    "lora-shift": [*COMMON, "first_epochs=2"],
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> dict[str, recipes.Result]:
+    root = tmp_path_factory.mktemp("data")
+    for name in ("mnist", "fashion-mnist"):
+        write_idx(root / name)
+    return {
+        name: recipes.run(name, words, root=root, folder=root / name.replace("-", "_"), progress=False)
+        for name, words in SHORT.items()
+    }
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_run_is_loaded_again(name, results) -> None:
+    result = results[name]
+    run = RunFolder(result.folder)
+    assert run.result["figures"].items() >= result.figures.items() and run.rows("epoch")
+    assert run.result["finished"] and run.result["reached"] == recipes.get(name).goal.reached(result.figures)
+    loaded = recipes.load(result.folder)
+    image = np.random.default_rng(0).uniform(0, 255, (2, 28, 28))
+    said = loaded.recipe.predict(loaded.task, image)
+    assert said == loaded.recipe.predict(result.task, image) and json.dumps(said)
+
+
+def test_the_ticket_is_as_sparse_as_asked(results) -> None:
+    result = results["lottery-ticket"]
+    assert sparsity(result.task).total == pytest.approx(0.8, abs=1e-3)
+    assert sparsity(recipes.load(result.folder).task).total == sparsity(result.task).total
+    rows = RunFolder(result.folder).rows("epoch")
+    np.testing.assert_allclose([row["sparsity"] for row in rows], [0, 1 - 0.2**0.5, 0.8], atol=1e-3)
+    f = result.figures
+    parts = f["test_accuracy"] - f["control_accuracy"], f["test_accuracy"] - f["dense_accuracy"] + 0.005
+    assert f["margin"] == pytest.approx(min(parts))
+
+
+def test_attacks_lower_accuracy(results) -> None:
+    f = results["adversarial-mnist"].figures
+    assert f["test_robust_acc"] <= f["test_accuracy"] and f["plain_robust_acc"] <= f["plain_accuracy"]
+
+
+def test_the_share_of_trained_parameters(results) -> None:
+    result = results["lora-shift"]
+    trained, total = count_parameters(result.task)
+    assert result.figures["trained_share"] == pytest.approx(trained / total)
+    assert result.figures["gap"] == pytest.approx(result.figures["full_accuracy"] - result.figures["test_accuracy"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "further"),
+    [
+        ("lottery-ticket", lambda f: f["sparsity"] > 0.799),
+        ("adversarial-mnist", lambda f: f["plain_robust_acc"] < 0.3),
+        ("lora-shift", lambda f: f["trained_share"] < 0.05),
+    ],
+)
+def test_figures_on_the_real_files(name, further, tmp_path) -> None:
+    if not REAL.is_dir():
+        pytest.skip("the real files are not there; set WEFT_DATA")
+    result = recipes.run(name, folder=tmp_path, root=REAL, progress=False)
+    assert result.reached and further(result.figures), (str(recipes.get(name).goal), result.figures)
