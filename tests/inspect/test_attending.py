@@ -132,3 +132,40 @@ def test_nothing_stays_behind_after_an_error():
 def test_model_without_attention():
     with pytest.raises(OptionError, match="no attention"):
         attention_maps(nn.Linear(2, 2), weft.ones(1, 2))
+
+
+def small_models():
+    """Models of the supervised family with a name of attention, how often it occurs, heads, queries and keys."""
+    from weft.models import supervised as models
+
+    tokens = weft.arange(7).reshape(1, 7)
+    small = {
+        "vocab_size": 20,
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
+    return {
+        "bert": (models.BertModel(models.BertConfig(**small)), (tokens,), 2, (2, 7, 7)),
+        "gpt": (
+            models.GPT2Model(models.GPT2Config(vocab_size=20, n_embd=8, n_layer=3, n_head=4)),
+            (tokens,),
+            3,
+            (4, 7, 7),
+        ),
+        "llama": (models.LlamaModel(models.LlamaConfig(**small, num_key_value_heads=1)), (tokens,), 2, (2, 7, 7)),
+        "vit": (models.VisionTransformer(8, 4, 2, 2, 8, 16, num_classes=3), (weft.randn(1, 3, 8, 8),), 2, (2, 5, 5)),
+        "seq2seq": (models.Seq2Seq(20, 20, 8, 8), (tokens, tokens[:, :4], weft.tensor([7])), 1, (1, 4, 7)),
+    }
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt", "llama", "vit", "seq2seq"])
+def test_models_show_where_they_look(name):
+    model, inputs, layers, shape = small_models()[name]
+    found = attention_maps(model, *inputs).weights
+    assert len(found) == layers and {w.shape for w in found.values()} == {(1, *shape)}
+    for weights in found.values():
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+        if name in ("gpt", "llama"):
+            assert not np.triu(weights, 1).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,13 +18,14 @@ from ..nn.module import Module
 from ..tensor import Tensor, wrap
 from .drawing import COLOURS, Picture, array_of, blank
 from .field import Tracer
-from .observe import Call, evaluating, listening, named_module
+from .observe import Call, listening, named_module
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["ReceptiveField", "receptive_field"]
 
+ROUNDING = 1e-13  # of the peak, in float64
 SHARE = 1 - 0.9545  # of the peak: two standard deviations of a Gaussian (Luo et al. 2016)
 
 
@@ -41,11 +43,11 @@ class ReceptiveField(Picture):
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Sizes of the box outside of which every gradient is 0."""
+        """Sizes of the box outside of which every gradient is 0 (up to rounding, which fast convolutions spread)."""
         return tuple(stop - start for start, stop in self._box())
 
     def _box(self) -> list[tuple[int, int]]:
-        touched = np.nonzero(self.gradient)
+        touched = np.nonzero(self.gradient > ROUNDING * self.gradient.max(initial=0.0))
         return [(int(i.min()), int(i.max()) + 1) if i.size else (0, 0) for i in touched]
 
     @property
@@ -85,22 +87,25 @@ def receptive_field(
     """The field of the middle of a layer's feature map (of the model's output unless named), or of another position.
 
     x: inputs (N, C, *sizes), or the size of a batch of normal noise; more inputs touch more of the field, since a
-    rectifier or a maximum lets nothing through for some of them.
+    rectifier or a maximum lets nothing through for some of them. A copy of the model is run, in float64.
 
     >>> receptive_field(nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 4, 3)), (1, 1, 15, 15)).extent
     (5, 5)
     """
     generator = weft.Generator().manual_seed(0) if generator is None else generator
-    given = x.detach() if isinstance(x, Tensor) else wrap(generator.normal(tuple(x), np.float32))
+    given = x.detach().double() if isinstance(x, Tensor) else wrap(generator.normal(tuple(x), np.float64))
     if given.ndim not in (3, 4):
         raise ShapeError(f"receptive_field: expected inputs (N, C, L) or (N, C, H, W), got {tuple(given.shape)}")
-    target = model if layer is None else named_module(model, layer, "receptive_field")
-    with evaluating(model), enable_grad():
+    part = model if layer is None else named_module(model, layer, "receptive_field")
+    name = next(name for name, module in model.named_modules() if module is part)
+    model = copy.deepcopy(model).double().eval()
+    target = model.get_submodule(name)
+    with enable_grad():
         given = given.clone().requires_grad_()
         y, size = _traced(model, given, target)
         place = _place(y, position)
         slope = grad(y[(slice(None), slice(None), *place)].abs().sum(), given)[0]
-    return ReceptiveField(size, np.abs(array_of(slope).astype(np.float64)).mean((0, 1)), place)
+    return ReceptiveField(size, np.abs(array_of(slope)).mean((0, 1)), place)
 
 
 def _traced(model: Module, x: Tensor, target: Module) -> tuple[Tensor, tuple[int, ...] | None]:

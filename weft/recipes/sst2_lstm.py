@@ -14,10 +14,10 @@ from ..models.supervised.recurrent_models import SequenceClassifier
 from ..tensor import Tensor
 from ..train import Classification
 from ..train.supervised import accuracy
-from .base import Goal, Root, Splits, Trained
+from .base import Goal, Root, Trained
 from .settings import TrainSettings, option
 from .shared import one_cycle
-from .words import PAD, UNKNOWN, Words, collated, padded_loader
+from .words import PAD, UNKNOWN, TextSplits, Words, collated, padded_loader
 
 
 @dataclass(kw_only=True)
@@ -56,7 +56,7 @@ class SST2LSTM(Trained):
     goal = Goal("test_accuracy", at_least=0.80, data="872 sentences of SST-2")
     example = "a sentence, such as: a warm , funny film"
 
-    def data(self, settings: SST2Settings, root: Root = None) -> Splits:
+    def data(self, settings: SST2Settings, root: Root = None) -> TextSplits:
         train, dev, test = (SST2(root, split, download=True) for split in ("train", "dev", "test"))
         words = Vocabulary.from_tokens(
             (sentence.split() for sentence in train.sentences),
@@ -69,13 +69,12 @@ class SST2LSTM(Trained):
             padded_loader(*columns(part, words, most), batch_size=rows, shuffle=part is train, seed=settings.seed)
             for part, rows, most in ((train, size, limit), (dev, 256, limit), (test, 256, None))
         ]
-        loaders[0].words = words
-        return Splits(*loaders)
+        return TextSplits(*loaders, words)
 
-    def task(self, settings: SST2Settings, splits: Splits | None = None) -> Classification:
+    def task(self, settings: SST2Settings, splits: TextSplits | None = None) -> Classification:
         model = Reader(settings)
         if splits is not None:
-            model.words.vocabulary = splits.train.words
+            model.words.vocabulary = splits.vocabulary
         return Classification(
             model,
             optimizer=lambda p: optim.AdamW(p, settings.lr, weight_decay=settings.weight_decay),

@@ -24,10 +24,10 @@ from ..models.supervised.word_vectors import WordVectors
 from ..tensor import Tensor
 from ..train import Task
 from . import pictures
-from .base import Goal, Recipe, Root, Run, Splits
+from .base import Goal, Recipe, Root, Run
 from .settings import TrainSettings, option
 from .shared import Pair, loaders, one_cycle
-from .words import UNKNOWN, Words
+from .words import UNKNOWN, TextSplits, Words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,14 +64,21 @@ class Word2VecSettings(TrainSettings):
     limit: int | None = option(None, "use only so many characters of the text", at_least=1000)
 
 
+@dataclass
+class WordSplits(TextSplits):
+    """Examples, the words, and how often each occurs."""
+
+    counts: np.ndarray
+
+
 class Vectors(Task):
     """The model with its words."""
 
-    def __init__(self, settings: Word2VecSettings, splits: Splits | None) -> None:
+    def __init__(self, settings: Word2VecSettings, splits: WordSplits | None) -> None:
         super().__init__()
         self.settings, self.splits = settings, splits
-        self.words = Words(splits.train.vocabulary if splits else None)
-        counts = splits.train.counts if splits else np.ones(settings.words)
+        self.words = Words(splits.vocabulary if splits else None)
+        counts = splits.counts if splits else np.ones(settings.words)
         self.model = Word2Vec(counts, settings.dim, negatives=settings.negatives)
 
     def training_step(self, batch: Any) -> Tensor:
@@ -108,7 +115,7 @@ class Word2VecShakespeare(Recipe):
     goal = Goal("test_median_rank", at_most=60, data="18 pairs of words among 4000 (the median of their ranks)")
     example = "a word, such as king"
 
-    def data(self, settings: Word2VecSettings, root: Root = None) -> Splits:
+    def data(self, settings: Word2VecSettings, root: Root = None) -> WordSplits:
         train, rest = (
             _words(TinyShakespeare(root, part, download=True).text[: settings.limit]) for part in ("train", "val")
         )
@@ -116,11 +123,10 @@ class Word2VecShakespeare(Recipe):
         numbers, others = ([known.ids[word] for word in part if word in known.ids] for part in (train, rest))
         counts = np.bincount(numbers, minlength=settings.words)
         splits = loaders(settings, examples(numbers, counts, settings), None, examples(others, counts, settings))
-        splits.train.vocabulary = known
-        splits.train.counts = np.maximum(counts, 1e-6)  # every row may be drawn, those without a word hardly ever
-        return splits
+        counts = np.maximum(counts, 1e-6)  # every row may be drawn, those without a word hardly ever
+        return WordSplits(splits.train, None, splits.test, known, counts)
 
-    def task(self, settings: Word2VecSettings, splits: Splits | None = None) -> Vectors:
+    def task(self, settings: Word2VecSettings, splits: WordSplits | None = None) -> Vectors:
         return Vectors(settings, splits)
 
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:

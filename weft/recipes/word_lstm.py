@@ -22,13 +22,13 @@ from ..models.supervised.markov import MarkovModel
 from ..models.supervised.recurrent_models import RecurrentLanguageModel
 from ..tensor import Tensor
 from ..train import TruncatedBPTT
-from .base import Goal, Root, Splits, Trained
+from .base import Goal, Root, Trained
 from .settings import TrainSettings, option
 from .shared import one_cycle
-from .words import UNKNOWN, Words
+from .words import UNKNOWN, TextSplits, Words
 
 F = nn.functional
-ORDER, HELD = 3, 0.1  # order of the Markov models; share of the training text kept for validation
+ORDER, HELD = 3, 0.05  # order of the Markov models; share of the training text kept for validation
 
 
 @dataclass(kw_only=True)
@@ -41,15 +41,15 @@ class WordLSTMSettings(TrainSettings):
     weight_decay: float = option(0.05, "decay of the weights (AdamW)", at_least=0)
     words: int = option(6000, "largest size of the vocabulary", at_least=10)
     length: int = option(35, "words that gradients go back", at_least=1)
-    width: int = option(160, "features of a word, and units of the LSTM", at_least=1)
-    dropout: float = option(0.5, "share of features left out", at_least=0, at_most=0.9)
+    width: int = option(128, "features of a word, and units of the LSTM", at_least=1)
+    dropout: float = option(0.4, "share of features left out", at_least=0, at_most=0.9)
     limit: int | None = option(None, "use only so many training words", at_least=1000)
 
 
 class WordModel(TruncatedBPTT):
     """The language model with its vocabulary and what the Markov models reach on the test text."""
 
-    def __init__(self, settings: WordLSTMSettings, splits: Splits | None) -> None:
+    def __init__(self, settings: WordLSTMSettings, splits: TextSplits | None) -> None:
         model = RecurrentLanguageModel(
             settings.words, settings.width, settings.width, dropout=settings.dropout, tie_weights=True
         )
@@ -60,7 +60,7 @@ class WordModel(TruncatedBPTT):
             optimizer=lambda p: optim.AdamW(p, settings.lr, weight_decay=settings.weight_decay),
             scheduler=one_cycle(settings, splits, warm_up=0.2),
         )
-        self.words = Words(splits.train.vocabulary if splits else None)
+        self.words = Words(splits.vocabulary if splits else None)
         self.register_buffer("markov", weft.full((2,), math.nan))  # nats a word: additive, Kneser–Ney
         if splits is not None:
             self.markov.copy_(weft.tensor(markov_entropies(splits, len(self.words))))
@@ -87,7 +87,7 @@ class WordLSTM(Trained):
     )
     example = "the beginning of a sentence, such as: The game was"
 
-    def data(self, settings: WordLSTMSettings, root: Root = None) -> Splits:
+    def data(self, settings: WordLSTMSettings, root: Root = None) -> TextSplits:
         text, other = (WikiText2(root, split, download=True).tokens for split in ("test", "valid"))
         text = text[: settings.limit]
         words = Vocabulary.from_tokens(
@@ -97,10 +97,9 @@ class WordLSTM(Trained):
         border = int(len(numbers) * (1 - HELD))
         rows = settings.batch_size
         parts = [BPTTDataset(part, rows, settings.length) for part in (numbers[:border], numbers[border:], test)]
-        parts[0].vocabulary = words
-        return Splits(*parts)
+        return TextSplits(*parts, words)
 
-    def task(self, settings: WordLSTMSettings, splits: Splits | None = None) -> WordModel:
+    def task(self, settings: WordLSTMSettings, splits: TextSplits | None = None) -> WordModel:
         return WordModel(settings, splits)
 
     def trainer_options(self, settings: WordLSTMSettings) -> dict[str, Any]:
@@ -126,7 +125,7 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), y.flatten())
 
 
-def markov_entropies(splits: Splits, vocabulary: int) -> list[float]:
+def markov_entropies(splits: TextSplits, vocabulary: int) -> list[float]:
     """Mean −ln P of the test words under order-3 models: additive and Kneser–Ney, each with the amount of smoothing that
     suits the validation text best."""
     train, held, test = (part.streams.reshape(-1) for part in (splits.train, splits.validation, splits.test))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,16 @@ from ..data import DataLoader, Dataset
 from ..data.text import BucketBatchSampler, Vocabulary, pad_batch
 from ..errors import OptionError
 from ..tensor import Tensor
+from .base import Splits
 
 PAD, UNKNOWN = "<pad>", "<unk>"
+
+
+@dataclass
+class TextSplits(Splits):
+    """Loaders, and what was made from the training text: a vocabulary, or a tokeniser."""
+
+    vocabulary: Any
 
 
 class Words(nn.Module):
