@@ -22,7 +22,7 @@ COMMON = ["epochs=2", "hidden=32", "batch_size=50"]
 SHORT = {
     "lottery-ticket": [*COMMON, "rounds=2"],
     "adversarial-mnist": [*COMMON, "steps=2", "test_steps=3"],
-    "lora-shift": [*COMMON, "first_epochs=2"],
+    "lora-shift": ["epochs=2", "width=4", "batch_size=50", "first_epochs=2"],
 }
 
 

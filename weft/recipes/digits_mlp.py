@@ -23,10 +23,10 @@ class DigitsSettings(TrainSettings):
 
     epochs: int = 40
     batch_size: int = 32
-    lr: float = 0.01
+    lr: float = 0.005
     weight_decay: float = option(0.05, "decay of the weights (AdamW)", at_least=0)
     hidden: tuple[int, ...] = option((256, 256), "widths of the hidden layers", at_least=1)
-    dropout: float = option(0.3, "share of hidden units left out at each step", at_least=0, at_most=0.9)
+    dropout: float = option(0.4, "share of hidden units left out at each step", at_least=0, at_most=0.9)
 
 
 class DigitsMLP(Trained):

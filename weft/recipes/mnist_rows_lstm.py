@@ -18,7 +18,7 @@ from .shared import ImageSettings, classifier, classify_images, image_splits
 class MnistRowsSettings(ImageSettings):
     """Settings of mnist-rows-lstm."""
 
-    epochs: int = 4
+    epochs: int = 5
     lr: float = 0.005
     hidden: int = option(96, "units of the LSTM", at_least=1)
 

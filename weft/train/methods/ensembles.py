@@ -21,6 +21,7 @@ from ...nn.container import ModuleList
 from ...nn.module import Module
 from ...ops.sample import Generator
 from ...tensor import Tensor
+from .parts import evaluating
 
 __all__ = [
     "BootstrapSampler",
@@ -74,8 +75,7 @@ class Ensemble(Module):
 
     def predict(self, *inputs: Any) -> EnsemblePrediction:
         """Mean, variance and the single predictions, without gradients and in evaluation mode."""
-        self.eval()
-        with weft.no_grad():
+        with weft.no_grad(), evaluating(self):
             members = self._stacked(inputs)
         return EnsemblePrediction(members, members.mean(0), members.var(0, unbiased=False))
 

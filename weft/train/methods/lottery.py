@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import OptionError
+from ...inspect.drawing import Picture, blank
 from ...tensor import Tensor
 from .parts import Patterns
 from .pruning import custom_from_mask, global_unstructured, identity, masks, prunable, sparsity, weights_by_name
@@ -40,7 +41,7 @@ class LotteryRow:
 
 
 @dataclass(frozen=True)
-class Lottery:
+class Lottery(Picture):
     """The rounds of a study, and the last ticket of its first seed, trained. Printed as a table."""
 
     rows: list[LotteryRow]
@@ -57,12 +58,7 @@ class Lottery:
 
     def figure(self, ylabel: str = "score") -> Figure:
         """Scores of tickets and controls over the share of pruned weights."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError("pictures need matplotlib: pip install 'weft[plots]'") from error
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-        axes = figure.subplots()
+        figure, ((axes,),) = blank(width=6.4, height=4.4)
         axes.plot([100 * r.sparsity for r in self.rows], [r.ticket for r in self.rows], "o-", label="rewound ticket")
         drawn = [r for r in self.rows if not np.isnan(r.control)]
         axes.plot([100 * r.sparsity for r in drawn], [r.control for r in drawn], "s--", label="new weights")
