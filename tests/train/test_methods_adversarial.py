@@ -143,7 +143,7 @@ def test_adversarial_training_compiled_equals_eager_and_is_robust() -> None:
         found.append(weights(task))
     for name, value in found[0].items():
         np.testing.assert_allclose(found[1][name], value, rtol=2e-4, atol=2e-5)
-    assert rows[-1]["val_robust_acc"] <= rows[-1]["val_acc"]
+    assert rows[-1]["val_robust_acc"] <= rows[-1]["val_accuracy"]
 
 
 def test_adversarial_training_beats_plain_training_under_attack() -> None:

@@ -109,9 +109,9 @@ def test_figures_are_those_of_the_whole_set() -> None:
         loss = nn.functional.cross_entropy(scores, y).item()
         accuracy = (scores.argmax(1) == y).double().mean().item()
     assert done.callback_metrics["val_loss"] == pytest.approx(loss, rel=1e-5)
-    assert done.callback_metrics["val_acc"] == pytest.approx(accuracy, rel=1e-12)
-    assert done.validate(task, loader(x, y, 7)) == pytest.approx({"val_loss": loss, "val_acc": accuracy}, rel=1e-5)
-    assert done.test(task, loader(x, y, 300)) == pytest.approx({"test_loss": loss, "test_acc": accuracy}, rel=1e-5)
+    assert done.callback_metrics["val_accuracy"] == pytest.approx(accuracy, rel=1e-12)
+    assert done.validate(task, loader(x, y, 7)) == pytest.approx({"val_loss": loss, "val_accuracy": accuracy}, rel=1e-5)
+    assert done.test(task, loader(x, y, 300)) == pytest.approx({"test_loss": loss, "test_accuracy": accuracy}, rel=1e-5)
 
 
 def test_predictions_are_joined() -> None:
@@ -128,7 +128,7 @@ def test_digits_in_five_lines() -> None:
     train, val = loader(x[:1500], y[:1500], shuffle=True), loader(x[1500:], y[1500:], 300)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
     history = trainer(max_epochs=12).fit(Classification(model, lr=3e-3), train, val)
-    assert history["val_acc"][-1] > 0.95
+    assert history["val_accuracy"][-1] > 0.95
     assert len(history) == 12
     assert history.best("val_loss")["val_loss"] == min(history["val_loss"])
 

@@ -96,7 +96,10 @@ def taken(tensor: Tensor, rows: Rows) -> Tensor:
         window = tensor.array[rows.start : rows.stop]
         window.flags.writeable = False  # an in-place operation on a batch would change the data set
         return wrap(window)
-    return wrap(tensor.array.take(np.asarray(rows, np.int64), 0))
+    array, chosen = tensor.array, np.asarray(rows, np.int64)
+    if array.flags.c_contiguous:
+        return wrap(array.take(chosen, 0))
+    return wrap(np.ascontiguousarray(array[chosen]))  # `take` would copy the whole array first
 
 
 class Subset(Dataset[T]):

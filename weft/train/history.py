@@ -12,7 +12,7 @@ __all__ = ["History"]
 class History:
     """Rows of figures, one an epoch, and how the training ended.
 
-    `history["val_loss"]` is the column of a figure, `history[-1]` a row, `history.best("val_acc", "max")` the best row.
+    `history["val_loss"]` is the column of a figure, `history[-1]` a row, `history.best("val_accuracy", "max")` the best row.
     """
 
     def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:

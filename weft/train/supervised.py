@@ -85,7 +85,7 @@ class Supervised(Task):
 class Classification(Supervised):
     """A model whose outputs are the scores (logits) of classes: (B, C) or (B, C, …) with int64 labels (B) or (B, …).
 
-    Loss: cross entropy; metrics: the accuracy 'acc', unless others are given.
+    Loss: cross entropy; metrics: 'accuracy', unless others are given.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Classification(Supervised):
     ) -> None:
         chosen = optimizer or _adam(lr, weight_decay)
         super().__init__(
-            model, self.cross_entropy, chosen, {"acc": accuracy} if metrics is None else metrics, scheduler
+            model, self.cross_entropy, chosen, {"accuracy": accuracy} if metrics is None else metrics, scheduler
         )
         self.num_classes, self.label_smoothing = num_classes, label_smoothing
         self.register_buffer("weight", weight)
