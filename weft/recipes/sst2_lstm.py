@@ -26,12 +26,12 @@ class SST2Settings(TrainSettings):
 
     epochs: int = 4
     batch_size: int = 64
-    lr: float = 2e-3
+    lr: float = 4e-3
     weight_decay: float = option(1e-4, "decay of the weights (AdamW)", at_least=0)
     words: int = option(10_000, "size of the vocabulary", at_least=10)
     width: int = option(64, "features of a word", at_least=1)
     hidden: int = option(64, "units of the LSTM in each direction", at_least=1)
-    dropout: float = option(0.5, "share of features left out", at_least=0, at_most=0.9)
+    dropout: float = option(0.4, "share of features left out", at_least=0, at_most=0.9)
     limit: int | None = option(None, "use only so many training sentences", at_least=1)
 
 
