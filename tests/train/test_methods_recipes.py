@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from weft import recipes
-from weft.train import RunFolder
+from weft.train import Callback, RunFolder
 from weft.train.methods import count_parameters, sparsity
 
 from ..recipes.files import write_idx
@@ -70,6 +70,23 @@ def test_the_share_of_trained_parameters(results) -> None:
     trained, total = count_parameters(result.task)
     assert result.figures["trained_share"] == pytest.approx(trained / total)
     assert result.figures["gap"] == pytest.approx(result.figures["full_accuracy"] - result.figures["test_accuracy"])
+
+
+class StopAt(Callback):
+    """Ctrl-C in the middle of the second epoch."""
+
+    def on_train_batch_end(self, trainer, task, outputs, batch, batch_idx) -> None:
+        if trainer.global_step == 12:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_shift_resumes_to_the_same_figures(results, tmp_path) -> None:
+    whole = results["lora-shift"]
+    told = {"root": whole.folder.parent, "folder": tmp_path, "progress": False}
+    with pytest.raises(KeyboardInterrupt):
+        recipes.run("lora-shift", SHORT["lora-shift"], callbacks=[StopAt()], **told)
+    assert recipes.run("lora-shift", resume=True, **told).figures == whole.figures
+    assert [row["epoch"] for row in RunFolder(tmp_path).rows("epoch")] == [0, 1]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from ..train import Trainer
 from ..train.methods.lora import add_lora
 from ..train.methods.transfer import count_parameters
 from . import mnist_cnn
-from .base import Goal, Recipe, Root, Run, Splits
+from .base import Goal, Root, Run, Splits, Trained
 from .settings import option
 from .shared import Pair, classifier, loaders
 
@@ -36,7 +36,7 @@ class LoraSettings(mnist_cnn.MnistCNNSettings):
     alpha: float = option(16.0, "the changes are multiplied by alpha / rank", above=0)
 
 
-class LoraShift(Recipe):
+class LoraShift(Trained):
     """Upright digits first; then turned ones, with all weights or with low-rank changes, biases and head (Hu 2022)."""
 
     title = "From upright to turned digits by changes of low rank"
@@ -55,6 +55,7 @@ class LoraShift(Recipe):
         return _changed(mnist_cnn.network(settings.width, settings.dropout), settings, splits)
 
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:
+        """Upright digits, then turned ones twice; the run folder is that of the low-rank changes."""
         settings, splits = run.settings, self.data(run.settings, run.root)
         known = _learn_upright(run)
         everything = classifier(copy.deepcopy(known), settings.replace(lr=settings.full_lr), splits)

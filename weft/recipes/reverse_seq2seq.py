@@ -35,9 +35,9 @@ START = 0  # the token that the decoder begins with; symbols are 1 … symbols
 class ReverseSettings(TrainSettings):
     """Settings of reverse-seq2seq."""
 
-    epochs: int = 6
+    epochs: int = 5
     lr: float = 5e-3
-    examples: int = option(10_000, "training sequences", at_least=1)
+    examples: int = option(20_000, "training sequences", at_least=1)
     length: int = option(20, "symbols of a sequence", at_least=1)
     symbols: int = option(8, "different symbols", at_least=2)
     order: Literal["reverse", "copy"] = option("reverse", "what is to be said")
@@ -91,7 +91,7 @@ class ReverseSeq2Seq(Trained):
 
     def data(self, settings: ReverseSettings, root: Root = None) -> Splits:
         streams = weft.Generator().manual_seed(settings.seed).split(3)
-        counts = (settings.examples, 500, 1000)
+        counts = (settings.examples, *(min(n, settings.examples) for n in (500, 1000)))
         parts = (examples(settings, n, own) for n, own in zip(counts, streams, strict=True))
         return loaders(settings, *parts)
 

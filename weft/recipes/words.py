@@ -65,12 +65,13 @@ def padded_loader(
 
     columns: lists of rows of tokens, and of labels. In training the samples left over after the last full batch sit out.
     """
+    samples = Rows(*columns)
     lengths = [max(len(part) for part in sample if isinstance(part, list)) for sample in zip(*columns, strict=True)]
     rounded = [-(-length // multiple) for length in lengths]
     sampler = BucketBatchSampler(
         rounded, min(batch_size, len(lengths)), shuffle=shuffle, drop_last=shuffle, seed=seed if shuffle else None
     )
-    return DataLoader(Rows(*columns), batch_sampler=sampler, collate_fn=partial(collated, multiple=multiple))
+    return DataLoader(samples, batch_sampler=sampler, collate_fn=partial(collated, multiple=multiple))
 
 
 def collated(samples: list[tuple], multiple: int = 1) -> tuple[Tensor, ...]:
