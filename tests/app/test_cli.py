@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 from weft.app import cli
 from weft.app.output import figure, plain, sparkline
 from weft.app.search_work import parsed
+from weft import recipes
 from weft.data import load_digits
 from weft.train.selection import Choice, Integer, LogUniform, Uniform
 
@@ -106,7 +107,7 @@ def test_show_and_list(place):
 def test_compare_draws_and_tells_what_differs(place):
     done = in_pipe("compare", "one", "two", "--json", cwd=place)
     told = json.loads(done.out)
-    assert told["settings"] == {"lr": [0.01, 0.03]}
+    assert told["settings"] == {"lr": [recipes.get("digits-mlp").Settings().lr, 0.03]}
     assert len(told["figures"]["test_accuracy"]) == 2
     assert (place / told["plot"]).read_bytes().startswith(b"\x89PNG")
 

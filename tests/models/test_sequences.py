@@ -1,4 +1,4 @@
-"""Recurrent, convolutional and encoder–decoder models of sequences against PyTorch, formulas and full recomputation."""
+"""Recurrent and encoder–decoder models of sequences against PyTorch, formulas and full recomputation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import weft
 from weft import nn
 from weft.errors import OptionError, ShapeError
 from weft.models.supervised import (
-    TCN,
     DeepAR,
     RecurrentEncoder,
     RecurrentForecaster,
@@ -25,9 +24,8 @@ from weft.models.supervised import (
     Word2Vec,
     beam_search,
     greedy_search,
-    mu_law_decode,
-    mu_law_encode,
     recomputing,
+    teacher_forcing_share,
 )
 
 F = nn.functional
@@ -179,59 +177,6 @@ def test_wrong_lengths_are_told():
         RecurrentEncoder(3, 4)(normal(2, 5, 3), weft.tensor([1, 2, 3]))
 
 
-# ------------------------------------------------------------------------------------------- convolutions in time
-
-
-CAUSAL = {
-    "tcn": lambda: (TCN(2, [3, 4], 3, kernel_size=3, dropout=0.0), 1 + 2 * 2 * 3),
-    "tcn one block": lambda: (TCN(2, [3], kernel_size=2, dropout=0.0), 3),
-    "wavenet": lambda: (WaveNet(6, 4, 5, layers=3, blocks=2), 1 + 2 * 7),
-    "wavenet kernel 3": lambda: (WaveNet(6, 4, 5, layers=2, kernel_size=3), 1 + 2 * 3),
-}
-
-
-@pytest.mark.parametrize("name", CAUSAL)
-def test_causal_with_exactly_the_receptive_field(name):
-    model, expected = CAUSAL[name]()
-    assert model.receptive_field == expected
-    for parameter in model.parameters():
-        parameter.data.abs_()  # with inputs ≥ 0 no ReLU closes: whatever can reach the output does
-    length, at = expected + 5, expected + 2
-    if isinstance(model, TCN):
-        x = normal(1, length, 2).abs().requires_grad_()
-        y = model(x)
-    else:
-        x = model.embedding(tokens(1, length, high=6)).detach().requires_grad_()
-        seen, model.embedding = x, nn.Identity()
-        y = model(seen)
-    y[0, at].abs().sum().backward()
-    reached = np.nonzero(np.asarray(x.grad)[0].any(-1))[0]
-    np.testing.assert_array_equal(reached, np.arange(at - expected + 1, at + 1))
-
-
-@pytest.mark.parametrize("condition", [0, 3])
-def test_wavenet_steps_are_the_full_network(condition):
-    model = WaveNet(8, 4, 6, layers=3, blocks=2, condition=condition)
-    x, c = tokens(2, 20, high=8), normal(2, condition) if condition else None
-    full = model(x, c)
-    state = None
-    for t in range(20):
-        logits, state = model.step(x[:, t : t + 1], state, c)
-        close(logits, as_torch(full[:, t]))
-    close(model.step(x, None, c)[0], as_torch(full[:, -1]))  # all at once
-    assert model.generate(x, 4, c, seed=1).shape == (2, 24)
-
-
-def test_mu_law_is_the_formula_and_comes_back():
-    x = np.linspace(-1, 1, 101).astype(np.float32)
-    codes = mu_law_encode(weft.tensor(x)).numpy()
-    squeezed = np.sign(x) * np.log1p(255 * np.abs(x.astype(float))) / np.log(256)
-    np.testing.assert_array_equal(codes, np.floor((squeezed + 1) / 2 * 255 + 0.5))
-    assert (codes.min(), codes.max()) == (0, 255)
-    back = mu_law_decode(weft.arange(256))
-    np.testing.assert_array_equal(mu_law_encode(back).numpy(), np.arange(256))
-
-
 # ------------------------------------------------------------------------------------------- encoder–decoder
 
 
@@ -321,6 +266,16 @@ def test_scheduled_sampling_from_teacher_forcing_to_writing_freely(attention, ce
         close(weights[:, t], as_torch(state.weights))
     written = greedy_search(model.step, target[:, :1], model.start(source, lengths), max_new_tokens=7)
     np.testing.assert_array_equal(written[:, 1:].numpy(), weft.stack(found, 1).numpy())
+
+
+@pytest.mark.parametrize("i", [0, 1, 7, 40, 5000])
+def test_shares_of_teacher_forcing_are_those_of_the_paper(i):
+    assert float(teacher_forcing_share(i, 10.0, "linear")) == pytest.approx(max(0, 1 - i / 10))
+    assert float(teacher_forcing_share(i, 0.9, "exponential")) == pytest.approx(0.9**i, rel=1e-4)
+    expected = 10 / (10 + np.exp(min(i / 10, 700)))
+    assert float(teacher_forcing_share(i, 10.0)) == pytest.approx(expected, rel=1e-4, abs=1e-37)
+    with pytest.raises(OptionError, match="linear, exponential"):
+        teacher_forcing_share(i, 10.0, "cosine")
 
 
 def test_scheduled_sampling_takes_the_share_it_is_told():

@@ -22,8 +22,9 @@ from weft.models.supervised import (
     TranslationTransformer,
     WaveNet,
     Word2Vec,
+    teacher_forcing_share,
 )
-from weft.train import CarriedState, Trainer, TruncatedBPTT, run_with_resets
+from weft.train import CarriedState, Task, Trainer, TruncatedBPTT, run_with_resets
 
 from .test_sequences import normal, tokens
 
@@ -225,6 +226,41 @@ def test_resets_through_the_task():
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     with pytest.raises(OptionError, match="initial_state"):
         TruncatedBPTT(nn.Linear(2, 2), loss_of, 3)
+
+
+# ------------------------------------------------------------------------------------------- scheduled sampling
+
+
+class Scheduled(Task):
+    """Reversal with a share of right tokens that falls with the updates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Seq2Seq(9, 9, 4, 5)
+
+    def training_step(self, batch):
+        share = teacher_forcing_share(self.global_step, 2.0)
+        self.log("share", share)
+        return loss_of(self.model(batch[0], batch[1], sampling=1 - share)[0], batch[1])
+
+    def configure_optimizers(self):
+        return weft.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_a_compiled_task_samples_by_its_schedule():
+    found = []
+    for compiled in (False, "error"):
+        weft.manual_seed(0)
+        task = Scheduled()
+        data = [(tokens(3, 5, high=9), tokens(3, 5, high=9, seed=1))] * 6
+        trainer = Trainer(max_epochs=1, run_folder=False, progress=False, compile=compiled)
+        trainer.fit(task, data)
+        found.append([np.array(p.detach()) for p in task.parameters()])
+    assert trainer.loop.step.run.traces == 1  # the share is read at every step, not frozen into a plan
+    expected = np.mean([2 / (2 + np.exp(i / 2)) for i in range(6)])
+    assert trainer.history.rows[-1]["share"] == pytest.approx(expected, rel=1e-5)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
 
 
 # ------------------------------------------------------------------------------------------- compiled = eager

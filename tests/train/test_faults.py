@@ -329,9 +329,11 @@ def test_an_operation_is_named() -> None:
 
 SCRIPT = """
 import sys
+from tests.train.problems import mlp
 from tests.train.test_resume import run
+from weft.train import Classification
 try:
-    run(sys.argv[1], max_epochs=100000)
+    run(sys.argv[1], make=lambda: Classification(mlp(), lr=1e-3), max_epochs=100000)
 except KeyboardInterrupt as error:
     print("stopped by", type(error).__name__, flush=True)
     sys.exit(130)

@@ -13,6 +13,7 @@ import weft
 from .. import nn, optim
 from ..data.sources import TinyShakespeare
 from ..errors import OptionError
+from ..models.supervised import GPT2Config, GPT2LMHeadModel
 from ..tensor import Tensor
 from ..train import Supervised
 from .base import Goal, Root, Splits, Trained
@@ -36,46 +37,25 @@ class ShakespeareSettings(TrainSettings):
     width: int = option(128, "features of a character; a multiple of the heads", at_least=1)
     layers: int = option(4, "transformer blocks", at_least=1)
     heads: int = option(4, "heads of attention in a block", at_least=1)
+    dropout: float = option(0.0, "share of features left out", at_least=0, at_most=0.9)
     limit: int | None = option(None, "use only so many characters of the training text", at_least=200)
 
 
-class Block(nn.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)); a character attends to itself and those before it."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before_attention, self.before_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.queries_keys_values = nn.Linear(width, 3 * width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
-        parts = self.queries_keys_values(self.before_attention(x)).chunk(3, dim=-1)
-        # (B, T, D) → (B, heads, T, D / heads)
-        q, k, v = (part.reshape(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.output(seen.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp(self.before_mlp(x))
-
-
-class CharacterModel(nn.Module):
+def network(settings: ShakespeareSettings) -> GPT2LMHeadModel:
     """Scores of the next character at every place: (B, T) of character numbers → (B, T, alphabet)."""
-
-    def __init__(self, settings: ShakespeareSettings) -> None:
-        super().__init__()
-        self.characters = nn.Embedding(len(ALPHABET), settings.width)
-        self.places = nn.Embedding(settings.context, settings.width)
-        self.blocks = nn.Sequential(*(Block(settings.width, settings.heads) for _ in range(settings.layers)))
-        self.norm = nn.LayerNorm(settings.width)
-        self.scores = nn.Linear(settings.width, len(ALPHABET), bias=False)
-        for embedding in (self.characters, self.places):
-            nn.init.normal_(embedding.weight, std=0.02)
-
-    def forward(self, x: Tensor) -> Tensor:
-        places = self.places.weight[: x.shape[1]]
-        return self.scores(self.norm(self.blocks(self.characters(x) + places)))
+    sizes = GPT2Config(
+        vocab_size=len(ALPHABET),
+        n_positions=settings.context,
+        n_embd=settings.width,
+        n_layer=settings.layers,
+        n_head=settings.heads,
+        resid_pdrop=settings.dropout,
+        embd_pdrop=settings.dropout,
+        attn_pdrop=0.0,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    return GPT2LMHeadModel(sizes)
 
 
 class ShakespeareChar(Trained):
@@ -95,7 +75,7 @@ class ShakespeareChar(Trained):
         if settings.width % settings.heads:
             raise OptionError(f"settings: width {settings.width} is no multiple of heads {settings.heads}")
         return Supervised(
-            CharacterModel(settings),
+            network(settings),
             loss=cross_entropy,
             optimizer=lambda p: optim.AdamW(p, settings.lr, betas=(0.9, 0.99), weight_decay=settings.weight_decay),
             metrics={"bits_per_char": lambda scores, y: cross_entropy(scores, y) / math.log(2)},
@@ -129,10 +109,10 @@ def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(scores.flatten(0, 1), y.flatten())
 
 
-def written(model: CharacterModel, beginning: str, count: int, seed: int = 0, temperature: float = 0.8) -> str:
+def written(model: GPT2LMHeadModel, beginning: str, count: int, seed: int = 0, temperature: float = 0.8) -> str:
     """Characters drawn one by one from the model, after this beginning."""
     text = encoded(beginning or "\n").tolist()
-    generator, context = weft.Generator().manual_seed(seed), model.places.num_embeddings
+    generator, context = weft.Generator().manual_seed(seed), model.config.n_positions
     with weft.no_grad():
         for _ in range(count):
             scores = model(weft.tensor([text[-context:]]))[0, -1]

@@ -66,7 +66,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "recurrent_models": (
         *("RecurrentEncoder", "RecurrentForecaster", "RecurrentLanguageModel", "SequenceClassifier", "SequenceTagger"),
     ),
-    "seq2seq": ("BahdanauDecoder", "LuongDecoder", "PlainDecoder", "Seq2Seq"),
+    "seq2seq": ("BahdanauDecoder", "LuongDecoder", "PlainDecoder", "Seq2Seq", "teacher_forcing_share"),
     "tcn": ("TCN",),
     "translation": ("TranslationTransformer",),
     "wavenet": ("WaveNet", "mu_law_decode", "mu_law_encode"),

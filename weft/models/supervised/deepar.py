@@ -81,7 +81,7 @@ class DeepAR(nn.Module):
 
     >>> model = DeepAR(covariates=2, likelihood="student-t")
     >>> model(weft.zeros(3, 10), weft.zeros(3, 10, 2)).log_prob(weft.zeros(3, 10)).shape
-    (3, 10)
+    weft.Size([3, 10])
     """
 
     def __init__(

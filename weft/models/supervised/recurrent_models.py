@@ -37,7 +37,7 @@ class RecurrentEncoder(nn.Module):
     Shape: (B, T, input_size) or tokens (B, T), lengths (B,) → (B, T, D·H), D = 2 if bidirectional
 
     >>> RecurrentEncoder(8, 16, vocabulary=100, bidirectional=True)(weft.zeros(2, 5, dtype=weft.int64)).shape
-    (2, 5, 32)
+    weft.Size([2, 5, 32])
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SequenceClassifier(nn.Module):
 
     >>> model = SequenceClassifier(28, 64, 10)
     >>> model(weft.zeros(3, 28, 28)).shape
-    (3, 10)
+    weft.Size([3, 10])
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class RecurrentLanguageModel(nn.Module):
 
     tie_weights: W is the embedding matrix (Press and Wolf 2017); then hidden_size must be embedding_dim.
     State-dict keys: encoder.weight, rnn.*, decoder.weight, decoder.bias, those of PyTorch's word_language_model.
+    Parameters of one LSTM layer with tied weights: V E + V + 4 H (E + H + 2).
     Shape: tokens (B, T), state → logits (B, T, V), state; tensors of the state are (L, B, H)
 
     >>> model = RecurrentLanguageModel(100, 32, 32, tie_weights=True)
@@ -261,7 +262,7 @@ def swapped(state: Any) -> Any:
 # ------------------------------------------------------------------------------------------- pooling
 
 
-def _last(h: Tensor, lengths: Tensor, hidden: int) -> Tensor:
+def final_state(h: Tensor, lengths: Tensor, hidden: int) -> Tensor:
     """The final state: forward at the end of a sequence, backward at its beginning. Shape: (B, T, D·H) → (B, D·H)"""
     place = (lengths - 1).clamp(min=0).reshape(-1, 1, 1).expand(h.shape[0], 1, hidden)
     final = h[..., :hidden].gather(1, place).squeeze(1)  # (B, H)
@@ -278,4 +279,4 @@ def _max(h: Tensor, lengths: Tensor, hidden: int) -> Tensor:
     return h.masked_fill(outside, weft.finfo(h.dtype).min).amax(1)
 
 
-POOLING = {"last": _last, "mean": _mean, "max": _max}
+POOLING = {"last": final_state, "mean": _mean, "max": _max}

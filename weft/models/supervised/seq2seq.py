@@ -6,6 +6,8 @@ training it is given the right token before each (teacher forcing), or now and t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import weft
@@ -14,9 +16,9 @@ from ... import nn
 from ...errors import OptionError
 from ...nn.scores import AdditiveScore, Attention, GeneralScore, length_mask
 from ...tensor import Tensor
-from .recurrent_models import RecurrentEncoder
+from .recurrent_models import RecurrentEncoder, final_state
 
-__all__ = ["BahdanauDecoder", "DecoderState", "LuongDecoder", "PlainDecoder", "Seq2Seq"]
+__all__ = ["BahdanauDecoder", "DecoderState", "LuongDecoder", "PlainDecoder", "Seq2Seq", "teacher_forcing_share"]
 
 CELLS = {"rnn": nn.RNNCell, "lstm": nn.LSTMCell, "gru": nn.GRUCell}
 Hidden = tuple[Tensor, ...]
@@ -148,7 +150,7 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """sampling: the probability that the decoder is given its own last token in place of the right one.
 
-        0 is teacher forcing, 1 writing freely; in between scheduled sampling (Bengio et al. 2015).
+        0 is teacher forcing, 1 writing freely; in between scheduled sampling (see `teacher_forcing_share`).
         """
         state = self.start(source, lengths)
         if isinstance(sampling, (int, float)) and sampling == 0:
@@ -161,7 +163,8 @@ class Seq2Seq(nn.Module):
         memory = self.encoder(source, lengths)  # (B, S, M)
         lengths = weft.full((batch,), steps, dtype=weft.int64) if lengths is None else lengths
         mask = length_mask(lengths, steps)
-        hidden = self.bridge(self._final(memory, lengths)).tanh().chunk(self.parts, dim=-1)
+        final = final_state(memory, lengths, self.encoder.rnn.hidden_size)  # (B, M)
+        hidden = self.bridge(final).tanh().chunk(self.parts, dim=-1)
         return DecoderState(tuple(hidden), memory, mask, weft.zeros(batch, steps, dtype=memory.dtype))
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
@@ -200,9 +203,27 @@ class Seq2Seq(nn.Module):
         _, (logits, weights) = weft.scan(step, begin, (target.transpose(0, 1), own))
         return logits.transpose(0, 1), weights.transpose(0, 1)  # (T, B, ·) → (B, T, ·)
 
-    def _final(self, memory: Tensor, lengths: Tensor) -> Tensor:
-        """Final states of the encoder: forward at the end, backward at the beginning. Shape: (B, S, M) → (B, M)"""
-        hidden = self.encoder.rnn.hidden_size
-        place = (lengths - 1).reshape(-1, 1, 1).expand(memory.shape[0], 1, hidden)
-        last = memory[..., :hidden].gather(1, place).squeeze(1)
-        return last if memory.shape[-1] == hidden else weft.cat([last, memory[:, 0, hidden:]], -1)
+
+# ------------------------------------------------------------------------------------------- scheduled sampling
+
+
+def teacher_forcing_share(step: int | Tensor, k: float, decay: str = "inverse-sigmoid") -> Tensor:
+    """The share ε of right tokens after so many updates i, from 1 to 0 (Bengio et al. 2015); `sampling` is 1 − ε.
+
+        "linear"            max(0, 1 − i / k)
+        "exponential"       kⁱ, 0 < k < 1
+        "inverse-sigmoid"   k / (k + exp(i / k)), k ≥ 1
+
+    `step` may be the `global_step` of a task, also in compiled steps.
+    """
+    if decay not in DECAYS:
+        raise OptionError(f"teacher_forcing_share: decay must be one of {', '.join(DECAYS)}, got {decay!r}")
+    i = step if isinstance(step, Tensor) else weft.tensor(float(step))
+    return DECAYS[decay](i, k)
+
+
+DECAYS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "linear": lambda i, k: (1 - i / k).clamp(min=0),
+    "exponential": lambda i, k: (i * math.log(k)).exp(),
+    "inverse-sigmoid": lambda i, k: k / (k + (i / k).exp()),
+}

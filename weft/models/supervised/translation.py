@@ -45,7 +45,7 @@ class TranslationTransformer(nn.Module):
 
     >>> model = TranslationTransformer(100, 120, d_model=32, nhead=4, num_encoder_layers=2, num_decoder_layers=2)
     >>> model(weft.ones(2, 7, dtype=weft.int64), weft.ones(2, 5, dtype=weft.int64)).shape
-    (2, 5, 120)
+    weft.Size([2, 5, 120])
     """
 
     def __init__(

@@ -57,6 +57,7 @@ class WaveNet(nn.Module):
 
     `blocks` times `layers` gated blocks with dilations 1, 2, …, 2^(layers − 1). Each output sees
     R = blocks (K − 1)(2^layers − 1) + 1 tokens: `receptive_field`.
+    Parameters without condition: V C + N (2K C² + 2C + C² + C + C S + S) + S² + S + S V + V, N = blocks · layers.
     Shape: tokens (B, T), c (B, condition) → logits (B, T, classes)
 
     >>> model = WaveNet(256, 32, layers=10, blocks=3)

@@ -35,8 +35,8 @@ class WordVectors:
         self.places = {word: place for place, word in enumerate(self.words)}
         if len(self.places) != len(self.words):
             raise OptionError("WordVectors: expected distinct words")
-        norms = np.linalg.norm(array, axis=1, keepdims=True)
-        self._unit = array / np.where(norms > 0, norms, 1)
+        norms = np.linalg.norm(array.astype(np.float64), axis=1, keepdims=True)  # float32 squares may overflow
+        self._unit = (array / np.where(norms > 0, norms, 1)).astype(np.float32)
 
     def __len__(self) -> int:
         return len(self.words)
