@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from weft import recipes
 from weft.app import cli
 from weft.app.output import figure, plain, sparkline
 from weft.app.search_work import parsed
-from weft import recipes
 from weft.data import load_digits
 from weft.train.selection import Choice, Integer, LogUniform, Uniform
 
