@@ -9,7 +9,7 @@ from .llvm import BITS, Function, Val
 from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
 
 COPIES = 4  # how often a short body is written side by side
-PAST_BYTES = 1 << 25  # read and written by a sweep whose results no cache would keep
+LONG_BYTES = 1 << 25  # read and written by a sweep whose results no cache would keep
 
 
 class Writer:
@@ -34,7 +34,8 @@ class Writer:
         self.mask: Val | None = None
         self.private: Val | None = None
         self.partial: Val | None = None
-        self.past: Access | None = None  # the store that goes past the caches
+        self.long: Access | None = None  # the store of a long row whose whole vectors are written
+        self.past = False  # whether it goes past the caches
         self.shift: Any = 0  # elements before its first whole vector
 
     # --------------------------------------------------------------------------------- values
@@ -87,7 +88,13 @@ class Writer:
         axis = self.plan.axis if self.plan.axis is not None else 0
         mask = self.mask if lanes > 1 else None
         access.store(
-            self.f, self.find(number), self.index, axis, lanes, mask, past=access is self.past and mask is None
+            self.f,
+            self.find(number),
+            self.index,
+            axis,
+            lanes,
+            mask,
+            past=self.past and access is self.long and mask is None,
         )
 
     # --------------------------------------------------------------------------------- the whole
@@ -118,9 +125,10 @@ class Writer:
         if self.sweep.rows is None and plan.axis is not None and self.space[plan.axis] > CHUNK:
             chunk = CHUNK
             chunks = -(-self.space[plan.axis] // chunk)
-            self.past = self.streamed()
-            if self.past is not None:
-                self.shift = self.elements_to_line(self.past)
+            self.long = self.long_store()
+            if self.long is not None:
+                self.past = self.long.arg not in {i.value.arg for i in self.items if i.what == "load"}
+                self.shift = self.elements_to_line(self.long)
         sizes.append(chunks)
         count = 1
         for s in sizes:
@@ -129,7 +137,7 @@ class Writer:
             self.start_piece(0)
             lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
             self.some_rows(lo, hi, sizes, chunk)
-            if self.past is not None:
+            if self.past:
                 f.fence()
             return
         first, last = f.split(PIECES)
@@ -137,16 +145,14 @@ class Writer:
             self.start_piece(piece.i)
             self.some_rows((piece.i * count) // PIECES, ((piece.i + 1) * count) // PIECES, sizes, chunk)
 
-    def streamed(self) -> Access | None:
-        """A store along one long row, so large that no cache keeps it, into memory that the sweep does not read."""
-        read = {i.value.arg for i in self.items if i.what == "load"}
-        if self.plan.outer or self.plan.sums or len(self.plan.inner) != 1:
+    def long_store(self) -> Access | None:
+        """A store along one row so long that no cache keeps it; rather one into memory that the sweep does not read."""
+        if self.plan.outer or self.plan.sums or len(self.plan.inner) != 1 or self.sweep.nbytes < LONG_BYTES:
             return None
-        for access, _ in self.sweep.stores:
-            whole = BITS[access.kind] * self.lanes == 8 * self.f.target.vector_bytes
-            if whole and access.strides == (1,) and access.arg not in read and self.sweep.nbytes >= PAST_BYTES:
-                return access
-        return None
+        whole = lambda access: BITS[access.kind] * self.lanes == 8 * self.f.target.vector_bytes
+        stores = [access for access, _ in self.sweep.stores if whole(access) and access.strides == (1,)]
+        read = {i.value.arg for i in self.items if i.what == "load"}
+        return min(stores, key=lambda access: access.arg in read, default=None)
 
     def elements_to_line(self, access: Access) -> Val:
         """How many elements lie before the first whole vector of memory."""
@@ -267,8 +273,8 @@ class Writer:
         self, d: int, level: int, turn: int, needed: set[int], sums: list[int], late: list[int], carry: list[Val]
     ) -> list[Val]:
         f, size, lanes = self.f, self.space[d], self.lanes
-        if self.past is not None:
-            self.past_caches(d, level, turn, needed)
+        if self.long is not None:
+            self.whole_vectors(d, level, turn, needed)
             return carry
         chunk = getattr(self, "chunk", None)
         lo: Any = 0 if chunk is None else self.chunk_start
@@ -306,8 +312,8 @@ class Writer:
                     self.tail(d, full, size % lanes, level, turn, needed, sums, late, carry)
         return carry
 
-    def past_caches(self, d: int, level: int, turn: int, needed: set[int]) -> None:
-        """A chunk of a row of which one store goes past the caches: whole vectors of memory, single elements around."""
+    def whole_vectors(self, d: int, level: int, turn: int, needed: set[int]) -> None:
+        """A chunk of a long row: whole vectors of the memory that is stored to, single elements around them."""
         f, lanes = self.f, self.lanes
         lo = self.chunk_start
         hi = f.intrinsic("smin", lo + self.chunk, self.space[d])
