@@ -2,7 +2,7 @@
 
 One vocabulary of subwords for both languages (byte-pair encoding, needs `pip install 'weft[text]'`), tied embeddings,
 label smoothing. BLEU is that of greedy translations of the 1000 test sentences, in lower case, words and punctuation
-apart. The budget is 40 minutes on two cores.
+apart. Five epochs take about 20 minutes on two cores, three of them are enough for 30 BLEU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SPECIAL = ("pad", "bos", "eos")
 class TranslationSettings(TrainSettings):
     """Settings of multi30k-transformer."""
 
-    epochs: int = 8
+    epochs: int = 5
     batch_size: int = 128
     lr: float = 2e-3
     weight_decay: float = option(1e-4, "decay of the weights (AdamW)", at_least=0)
