@@ -2,7 +2,7 @@
 
 A step is forward, backward and SGD with momentum on one batch. Prints medians and the ratio Weft / PyTorch (below 1:
 Weft is faster). A model is a row of MODELS: a function of the library (`weft` or `torch`) that gives the model and the
-function that computes its loss. torchvision supplies PyTorch's vision models.
+function that computes its loss. torchvision and transformers supply PyTorch's.
 
     python bench/models.py [--rounds 15] [--threads 2] [--json FILE]
 """
@@ -112,6 +112,81 @@ def vit(library: Any) -> Trained:
     return classifying(library, vision(library).VisionTransformer(**sizes, num_classes=10), 32, 3, 32, 32)
 
 
+# --------------------------------------------------------------------------------------------- text
+
+VOCABULARY = 1000
+
+
+def text(library: Any) -> Any:
+    """The module with the language models of a library: transformers' for PyTorch."""
+    if library.__name__ == "weft":
+        return importlib.import_module("weft.models.supervised")
+    sys.modules.setdefault(
+        "torchvision", None
+    )  # transformers needs none of it, and must not meet one that does not load
+    return importlib.import_module("transformers")
+
+
+def writing(library: Any, kind: str, config: str, rows: int, length: int, **sizes: Any) -> Trained:
+    """A language model with its loss on one batch of tokens; an encoder–decoder reads and writes the same ones."""
+    made = text(library)
+    model = getattr(made, kind)(getattr(made, config)(vocab_size=VOCABULARY, **sizes))
+    model.train()
+    tokens, labels = (library.randint(0, VOCABULARY, (rows, length)) for _ in range(2))
+    given = {"decoder_input_ids": tokens} if kind.startswith("T5") else {}
+
+    def loss() -> Any:
+        out = model(input_ids=tokens, **given)
+        logits = getattr(out, "logits", out)  # (B, T, V)
+        return library.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), labels.reshape(-1))
+
+    return model, loss
+
+
+def bert(library: Any) -> Trained:
+    sizes = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return writing(library, "BertForMaskedLM", "BertConfig", 16, 64, **sizes, **dropout)
+
+
+def gpt2(library: Any) -> Trained:
+    sizes = {"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 64}
+    dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    return writing(library, "GPT2LMHeadModel", "GPT2Config", 16, 64, **sizes, **dropout)
+
+
+def llama(library: Any) -> Trained:
+    sizes = {"hidden_size": 128, "intermediate_size": 352, "num_hidden_layers": 4, "num_attention_heads": 4}
+    return writing(library, "LlamaForCausalLM", "LlamaConfig", 16, 64, **sizes, num_key_value_heads=2)
+
+
+def t5(library: Any) -> Trained:
+    sizes = {"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 3, "num_heads": 4, "dropout_rate": 0.0}
+    return writing(library, "T5ForConditionalGeneration", "T5Config", 16, 64, **sizes)
+
+
+def lstm_tagger(library: Any) -> Trained:
+    """Two bidirectional LSTM layers over embeddings, a label for every token."""
+    nn, (tokens, labels) = library.nn, (library.randint(0, n, (32, 40)) for n in (VOCABULARY, 12))
+    embedding, output = nn.Embedding(VOCABULARY, 64), nn.Linear(256, 12)
+    layers = nn.LSTM(64, 128, num_layers=2, bidirectional=True, batch_first=True)
+    model = nn.ModuleList([embedding, layers, output])
+
+    def loss() -> Any:
+        return nn.functional.cross_entropy(output(layers(embedding(tokens))[0]).flatten(0, 1), labels.flatten())
+
+    return model, loss
+
+
+def translation(library: Any) -> Trained:
+    """Three layers of encoder and decoder, as multi30k-transformer's."""
+    nn, size = library.nn, 128
+    source, target = (library.randn(16, 24, size) for _ in range(2))
+    model = nn.Transformer(size, 4, 3, 3, 512, dropout=0.0, batch_first=True, norm_first=True)
+    mask = nn.Transformer.generate_square_subsequent_mask(24)
+    return model, lambda: model(source, target, tgt_mask=mask).square().mean()
+
+
 MODELS: dict[str, Callable[[Any], Trained]] = {
     "resnet20, 32 × 32²": resnet20,
     "resnet18, 8 × 64²": resnet18,
@@ -120,6 +195,12 @@ MODELS: dict[str, Callable[[Any], Trained]] = {
     "mobilenet_v2, 16 × 64²": mobilenet_v2,
     "convnext (8 blocks), 16 × 64²": convnext,
     "vit (6 blocks), 32 × 32²": vit,
+    "bert (4 layers), 16 × 64 tokens": bert,
+    "gpt2 (4 layers), 16 × 64 tokens": gpt2,
+    "llama (4 layers), 16 × 64 tokens": llama,
+    "t5 (3 + 3 layers), 16 × 64 tokens": t5,
+    "lstm tagger (2 × 2 layers), 32 × 40 tokens": lstm_tagger,
+    "transformer (3 + 3 layers), 16 × 24 places": translation,
 }
 
 
