@@ -29,7 +29,7 @@ NUMBER = {character: number for number, character in enumerate(ALPHABET)}
 class ShakespeareSettings(TrainSettings):
     """Settings of shakespeare-char."""
 
-    epochs: int = 4
+    epochs: int = 8
     batch_size: int = 32
     lr: float = 2e-3
     weight_decay: float = option(0.1, "decay of the weights (AdamW)", at_least=0)
