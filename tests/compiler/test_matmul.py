@@ -12,7 +12,7 @@ import pytest
 from weft.compiler import jit
 from weft.compiler.body import Access, Body, Step
 from weft.compiler.llvm import OF_NUMPY
-from weft.compiler.matmul import Product
+from weft.compiler.matmul import Product, Tiling
 from weft.runtime.pool import Pool
 
 from .native_samples import Plan, words
@@ -307,6 +307,37 @@ def test_results_stored_by_columns_swap_the_roles(rng, m, n, k):
     a, b = matrix(rng, (), m, k, np.float32), matrix(rng, (), k, n, np.float32, "F")
     product = check(a, b, np.zeros((n, m), np.float32).T, threads=2, make=Product.planned)
     assert (product.m, product.n, product.words) == (n, m, (1, 0))
+
+
+@pytest.mark.parametrize("name", ["host", *OTHERS])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 48, 32), (50, 33, 40), (5, 20, 70), (17, 2, 9), (40, 35, 2100)])
+def test_tiles_are_transposed_for_results_stored_by_columns(rng, name, dtype, m, n, k):
+    """C ← C + (a b + r + s) · t with r for rows, s for columns, everything else stored by columns, twice."""
+    target, batch, kind = jit.Target.named(name), (2,), OF_NUMPY[np.dtype(dtype)]
+    a, b = matrix(rng, batch, m, k, dtype), matrix(rng, batch, k, n, dtype, "F")
+    t, before = matrix(rng, batch, m, n, dtype, "F"), matrix(rng, batch, m, n, dtype, "F")
+    r, s = rng.standard_normal(m).astype(dtype), rng.standard_normal(n).astype(dtype)
+    c, whole = guarded(before)
+    loads = (Access(2, kind, (0, 1, 0)), Access(3, kind, (0, 0, 1)), Access(4, kind, strides(t)))
+    loads += (Access(5, kind, strides(c)),)
+    table = [(ADD, 0, 1), (ADD, 5, 2), (MUL, 6, 3), (ADD, 7, 4)]
+    steps = tuple(Step(op, tuple(operands), kind, None) for op, *operands in table)
+    body = Body((kind,), (), loads, steps, ((Access(5, kind, strides(c)), 8),))
+    product = Product(kind, batch, m, n, k, strides(a), strides(b), body)
+    assert Tiling.of(product, target.vector_bytes, target.registers).turned
+    run(product, [a, b, r, s, t, c], threads=3, target=target)
+    wide = a.astype(np.float64) @ b
+    bound = np.finfo(dtype).eps * max(8, np.sqrt(k)) * ((np.abs(a) @ np.abs(b)) + 9) * (1 + np.abs(t))
+    assert (np.abs(c - (before + (wide + r[:, None] + s) * t)) <= bound).all()
+    assert (whole[:GUARD] == 77).all() and (whole[-GUARD:] == 77).all()
+
+
+def test_few_rows_times_a_transposed_matrix_swap_the_roles(rng):
+    """Packing the few rows costs less than packing the large matrix; many rows pay for that."""
+    b = matrix(rng, (), 96, 200, np.float32, "F")
+    few, many = (check(matrix(rng, (), m, 96, np.float32), b, make=Product.planned) for m in (16, 1024))
+    assert (few.words, many.words) == ((1, 0), (0, 1))
 
 
 def test_the_key_tells_products_apart():

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import lcm, prod
 
 from .body import Access, Body
 from .kernel import Kernel
@@ -26,6 +26,7 @@ PACKED_TILES = 32  # so many tiles of rows pay for copying a panel that could be
 UNALIGNED_TILES = 8  # the same where vectors of the panel lie across cache lines
 DOT_ROWS = 4  # up to so many rows, dot products are faster than transposing B
 PART_DEPTH = 512  # of a sum over k that is taken in parts
+TURN = 11  # cycles to transpose one vector of a tile
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
 PROCESSORS = ((16, 16), (16, 32), (32, 16), (64, 32))  # bytes of a vector register and number of them
 
@@ -37,7 +38,8 @@ class Tiling:
     A tile is `rows` × `vectors` vectors of `lanes` columns; a panel is all tiles of the same columns. `block` tiles of a
     panel are computed, then those of the next panel, and after the last panel the next block. `packed`: panels of B are
     copied to scratch memory. `depth` is how far along k a block goes at a time; where that is not all of k, the sums wait
-    in scratch memory. `dots`: one row and one vector of columns at a time, with lanes along k.
+    in scratch memory. `turned`: sums have lanes along columns, the epilogue along rows; `at_once` rows of a tile are
+    summed, and whole tiles are transposed. `dots`: one row and one vector of columns at a time, with lanes along k.
     """
 
     lanes: int
@@ -46,6 +48,8 @@ class Tiling:
     block: int
     packed: bool
     depth: int
+    at_once: int
+    turned: bool = False
     dots: bool = False
 
     @staticmethod
@@ -53,7 +57,7 @@ class Tiling:
         size = BITS[p.kind] // 8
         lanes = vector_bytes // size
         if p.m <= DOT_ROWS and p.a[-1] == p.b[-2] == 1 != p.b[-1] and p.k >= 2 * lanes:
-            return Tiling(lanes, 1, 1, p.m, False, p.k, dots=True)
+            return Tiling(lanes, 1, 1, p.m, False, p.k, 1, dots=True)
         sums = 16 if registers >= 32 else 12
         across = -(-p.n // lanes)
         rows = _even(p.m, sums if across == 1 else sums // 2)
@@ -61,14 +65,18 @@ class Tiling:
         vectors = min(across, next(fits))
         tiles = -(-p.m // rows)
         if p.b[-1] != 1 or (vector_bytes == 16 and p.n % lanes):  # masked loads are slow on such processors
-            return Tiling(lanes, rows, vectors, tiles, True, p.k)
+            if p.strided(-2, lanes) < p.strided(-1, lanes):
+                tall = lcm(rows, lanes)
+                return Tiling(lanes, tall, vectors, -(-p.m // tall), True, p.k, rows, turned=True)
+            return Tiling(lanes, rows, vectors, tiles, True, p.k, rows)
         kept = NEAR_BYTES // (rows * across * lanes * size)  # tiles of a block whose sums stay near
         if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and kept > 1:
-            return Tiling(lanes, rows, vectors, min(tiles, kept), False, _even(p.k, PART_DEPTH))
+            return Tiling(lanes, rows, vectors, min(tiles, kept), False, _even(p.k, PART_DEPTH), rows)
         aligned = p.b[-2] * size % vector_bytes == 0
         if p.k * p.n * size <= NEAR_BYTES and (aligned or tiles < UNALIGNED_TILES):
-            return Tiling(lanes, rows, vectors, 1, False, p.k)
-        return Tiling(lanes, rows, vectors, tiles, tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES), p.k)
+            return Tiling(lanes, rows, vectors, 1, False, p.k, rows)
+        packed = tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES)
+        return Tiling(lanes, rows, vectors, tiles, packed, p.k, rows)
 
     def scratch(self, p: Product) -> int:
         """Bytes of scratch memory for each thread, whole cache lines."""
@@ -182,8 +190,13 @@ class Product(Kernel):
         if t.packed:
             each = 3 if self.b[-1] == 1 else 6 if self.b[-2] == 1 and self.k >= t.lanes else 2 * t.lanes
             work += vectors * self.k * each
-        spaces = [x.strides for x in accesses(self.body)]
-        return work + self.m * vectors * sum(1 if s[-1] in (0, 1) else 2 * t.lanes for s in spaces)
+        if t.turned:
+            return work + prod(self.batch) * -(-self.m // t.lanes) * self.n * (TURN + self.strided(-2, t.lanes))
+        return work + self.m * vectors * self.strided(-1, t.lanes)
+
+    def strided(self, axis: int, lanes: int) -> int:
+        """What the loads and stores of the body cost, in cycles for each vector, with lanes along an axis."""
+        return sum(1 if x.strides[axis] in (0, 1) else 2 * lanes for x in accesses(self.body))
 
 
 def accesses(body: Body) -> list[Access]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .body import Access
 from .llvm import BITS, Function, Val
-from .matmul_pack import LINE, fetch, hide, pack, totals
+from .matmul_pack import LINE, fetch, hide, load_transposed, pack, totals
 
 if TYPE_CHECKING:
     from .matmul import Product, Tiling
@@ -144,6 +144,9 @@ class Writer:
                 ends = self.ends((*part.batch, *following), rows, columns) if part.last is None else []
                 if self.t.dots:
                     sums = self.dots(a, b, columns)
+                elif self.t.turned:
+                    self.turned(index, a, b, down, rows, columns, self.after_b(source, count - top), ends)
+                    return
                 else:
                     ahead = [*self.after_a(a), *self.after_b(source, count - top)]
                     sums = self.sums(a, b, down, part.depth, rows, columns, ahead, ends)
@@ -174,10 +177,14 @@ class Writer:
         f, body = self.f, self.p.body
         found = []
         for access in dict.fromkeys([*body.loads, *(x for x, _ in body.stores)]):
-            if access.strides[-2] and access.strides[-1] == 1:
+            down, along = access.strides[-2:]
+            tall, wide = rows, columns
+            if self.t.turned:
+                down, along, tall, wide = along, down, wide, tall
+            if down and along == 1:
                 size = max(1, BITS[access.kind] // 8)
                 start = f.offset(f.arg(access.arg), access.place(f, index), access.kind)
-                found.append((hide(f, start), access.strides[-2] * size, rows, -(-columns * size // LINE)))
+                found.append((hide(f, start), down * size, tall, -(-wide * size // LINE)))
         return found
 
     def fetch_ends(self, ends: list[tuple[Val, int, int, int]], number: Val) -> None:
@@ -192,7 +199,7 @@ class Writer:
         if k != 1 and row == 1:
             return [(f.offset(a, LINE, "i8"), k * self.size, True)]
         if k == 1 and row == p.k:
-            return [(f.offset(a, self.t.rows * row, p.kind), self.t.rows * self.size, True)]
+            return [(f.offset(a, self.t.at_once * row, p.kind), self.t.at_once * self.size, True)]
         return []
 
     def after_b(self, b: Val, tile: Val) -> list[tuple[Val, int, bool]]:
@@ -293,6 +300,54 @@ class Writer:
         return [totals(f, sums + [zero] * (lanes - columns))]
 
     # --------------------------------------------------------------------------------------- the epilogue
+    def turned(
+        self,
+        index: Sequence[Any],
+        a: Val,
+        b: Val,
+        down: int,
+        rows: int,
+        columns: int,
+        ahead: list[tuple[Val, int, bool]],
+        ends: list[tuple[Val, int, int, int]],
+    ) -> None:
+        """Sum a tile some rows at a time, transpose it, and give its columns to the body with lanes along rows."""
+        f, p, t = self.f, self.p, self.t
+        vectors, groups = -(-columns // t.lanes), -(-rows // t.lanes)
+        tile, turned = (f.stack(p.kind, t.rows * self.width) for _ in range(2))
+        for top in range(0, rows, t.at_once):
+            part, count = f.offset(a, top * p.a[-2], p.kind), min(t.at_once, rows - top)
+            sums = self.sums(part, b, down, p.k, count, columns, self.after_a(part) + ahead, ends)
+            for i, x in enumerate(sums):
+                f.store(x, tile, (top + i // vectors) * self.width + i % vectors * t.lanes)
+            ahead, ends = [], []
+        for g in range(groups):
+            with f.loop(0, vectors * t.lanes, t.lanes, runs=True) as column:
+                corner = f.offset(tile, column.i + g * t.lanes * self.width, p.kind)
+                square = load_transposed(f, corner, lambda r: r * self.width, p.kind, t.lanes)
+                for c, x in enumerate(square):
+                    f.store(x, turned, (column.i + c) * t.rows + g * t.lanes)
+        axis, masks = len(index) - 2, [self.mask(rows, g) for g in range(groups)]
+        known = self.known(axis, index, masks)
+        with f.loop(0, columns, runs=True) as column:
+            for g in range(groups):
+                at = (*index[:-2], index[-2] + g * t.lanes, index[-1] + column.i)
+                given = f.load(turned, column.i * t.rows + g * t.lanes, p.kind, t.lanes)
+                p.body.emit(f, at, axis, t.lanes, masks[g], [given], known[g])
+
+    def known(self, axis: int, index: Sequence[Any], masks: Sequence[Val | None]) -> list[dict[int, Val]]:
+        """For each vector along an axis of a tile, the loads of the body that are the same along the other axis."""
+        f, body, lanes = self.f, self.p.body, self.t.lanes
+        stored = {x.arg for x, _ in body.stores}
+        across = 2 * len(index) - 3 - axis  # the other of the last two axes
+        loads = enumerate(body.loads, 1 + len(body.constants))
+        steady = [(i, x) for i, x in loads if not x.strides[across] and any(x.strides) and x.arg not in stored]
+
+        def at(vector: int) -> list[Any]:
+            return [x + vector * lanes if number == axis else x for number, x in enumerate(index)]
+
+        return [{i: x.load(f, at(q), axis, lanes, mask) for i, x in steady} for q, mask in enumerate(masks)]
+
     def collect(self, last: Val, place: Val, index: Sequence[Any], rows: int, columns: int, sums: list[Val]) -> None:
         """Add what earlier parts have left in scratch memory; finish the tile or leave the sums there."""
         f, p, lanes = self.f, self.p, self.t.lanes
@@ -309,19 +364,12 @@ class Writer:
         f, body, lanes = self.f, self.p.body, self.t.lanes
         axis, vectors = len(index) - 1, len(sums) // rows
         masks = [self.mask(columns, q) for q in range(vectors)]
-        stored = {x.arg for x, _ in body.stores}
-        first = 1 + len(body.constants)
-        rows_alike = [x.strides[-2] == 0 and any(x.strides) and x.arg not in stored for x in body.loads]
-        steady = [(first + i, x) for i, x in enumerate(body.loads) if rows_alike[i]]
-
-        def at(r: Any, q: int) -> tuple[Any, ...]:
-            return (*index[:-2], index[-2] + r, index[-1] + q * lanes)
-
-        known = [{i: x.load(f, at(0, q), axis, lanes, masks[q]) for i, x in steady} for q in range(vectors)]
+        known = self.known(axis, index, masks)
 
         def row(r: Any, given: Sequence[Val]) -> None:
             for q in range(vectors):
-                body.emit(f, at(r, q), axis, lanes, masks[q], [given[q]], known[q])
+                at = (*index[:-2], index[-2] + r, index[-1] + q * lanes)
+                body.emit(f, at, axis, lanes, masks[q], [given[q]], known[q])
 
         if rows == 1 or self.length() * len(sums) <= INLINE:
             for r in range(rows):
