@@ -91,9 +91,9 @@ def against(name: str, step: Callable[[], object], amount: float, peak: Peak, go
     return Line(name, best, peak.unit, best / peak.highest, goal)
 
 
-def written(function: Callable[[], Tensor], threads: int) -> Callable[[], object]:
+def written(function: Callable[[], Tensor], threads: int, to: Tensor | None = None) -> Callable[[], object]:
     """A compiled step that computes a tensor into memory that is there already."""
-    result = weft.empty_like(function().detach())
+    result = weft.empty_like(function().detach()) if to is None else to
 
     def step() -> None:
         result.copy_(function().detach())
@@ -146,17 +146,18 @@ def convolutions(threads: int, rounds: int) -> Iterator[Line]:
 
 
 def chains(threads: int, rounds: int) -> Iterator[Line]:
-    """Elementwise operations over 64 MiB, into other memory and in place, each beside a plain scaling of that kind."""
-    probes = machine.byte_probes(threads)
+    """Elementwise operations over 64 MiB, into other memory and in place, each beside a plain scaling of that kind in
+    the same memory: how the system has laid out its pages makes more difference than anything else."""
+    x, y, to = (weft.randn(2**24) for _ in range(3))
+    probes = machine.byte_probes(threads, (x.numpy(), to.numpy()))
     streams, place = (Peak(probes[name], threads, "GB/s") for name in ("streams", "place"))
-    x, y = weft.randn(2**24), weft.randn(2**24)
 
     def update() -> None:
         x.mul_(0.99).add_(0.01).clamp_(-4, 4)
 
     in_place = weft.compile(update, threads=threads)
-    apart = written(lambda: ((x * 1.5 + 0.5).relu() - 0.25) * 2, threads)
-    two = written(lambda: (x * 0.5 + y).relu() * y, threads)
+    apart = written(lambda: ((x * 1.5 + 0.5).relu() - 0.25) * 2, threads, to)
+    two = written(lambda: (x * 0.5 + y).relu() * y, threads, to)
     size = 4e-9 * x.numel()
     yield against("((1.5 x + 0.5)⁺ − 0.25) · 2", apart, 2 * size, streams, 0.85, rounds)
     yield against("(0.5 x + y)⁺ · y", two, 3 * size, streams, 0.85, rounds)

@@ -158,15 +158,16 @@ def flop_probe(threads: int, turns: int = 1_000_000) -> Callable[[], float]:
     return probe(lambda _: run(turns, 1.0), 2e-9 * width * CHAINS * turns, threads)
 
 
-def byte_probes(threads: int, megabytes: int = 192) -> dict[str, Callable[[], float]]:
-    """Measure GB/s read and written by scaling arrays that no cache holds.
+def byte_probes(threads: int, arrays: tuple[Any, Any] | None = None) -> dict[str, Callable[[], float]]:
+    """Measure GB/s read and written by scaling float32 arrays that no cache holds: `arrays`, or two of 96 MiB.
 
     streams: into other memory, past the caches; place: in the same memory; numpy: into other memory, by NumPy
     """
     import numpy as np
 
-    width, count = lanes(), megabytes * 2**20 // 8 // threads // 64 * 64
-    pairs = [tuple(aligned(count) for _ in range(2)) for _ in range(threads)]
+    source, target = map(aligned, arrays or (np.ones(24 * 2**20, np.float32) for _ in range(2)))
+    width, count = lanes(), min(source.size, target.size) // threads // 64 * 64
+    pairs = [tuple(x[t * count :][:count] for x in (source, target)) for t in range(threads)]
     past = scaling("past", width, ", !nontemporal !0")
     engine, addresses = native(f"{past}\n{scaling('plain', width)}\n!0 = !{{i32 1}}", ["past", "plain"])
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
@@ -186,12 +187,9 @@ def best(measure: Callable[[], float], rounds: int = 15) -> float:
     return max(measure() for _ in range(rounds))
 
 
-def aligned(count: int) -> Any:
-    """`count` float32 ones at an address that is a multiple of 64."""
-    import numpy as np
-
-    memory = np.ones(count + 16, np.float32)
-    return memory[-(memory.ctypes.data // 4) % 16 :][:count]
+def aligned(memory: Any) -> Any:
+    """The part of a float32 array from the first address on that is a multiple of 64."""
+    return memory[-(memory.ctypes.data // 4) % 16 :]
 
 
 # ------------------------------------------------------------------------------------- who else is busy

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: programs under test would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 

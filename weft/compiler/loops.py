@@ -180,7 +180,7 @@ class Lowering:
         for v in anchor.operands:
             table.word(v, own=True)
         for v in anchor.node.outputs:
-            table.word(v, writes=True)
+            table.word(v, writes=True, own=True)
         kernel = anchor.make(
             [self.element_strides(v) for v in anchor.operands], [self.element_strides(v) for v in anchor.node.outputs]
         )
@@ -206,11 +206,11 @@ class _Table:
         return len(self.items) - 1
 
     def word(self, value: Value, writes: bool = False, more: int = 0, own: bool = False) -> int:
-        """The number of the argument word of a value; `own`: no other operand shares it."""
+        """The number of the argument word of a value: that of what is read there too, unless it has its `own`."""
         view = self.lowering.window(value)
         (self.writes if writes else self.reads).add(view.root)
         entry = (view.root, view.offset + more)
-        if entry not in self.words or writes or own:
+        if entry not in self.words or own:
             self.words.append(entry)
             return len(self.words) - 1
         return self.words.index(entry)
