@@ -18,11 +18,11 @@ from typing import Any
 Programs = Callable[[Any], dict[str, Callable[[], Any]]]
 
 
-def worker(name: str, programs: Programs, threads: int, seconds: float, connection: Any) -> None:
+def worker(name: str, programs: Programs, only: str, threads: int, seconds: float, connection: Any) -> None:
     """Time the programs that the driver asks for, until it hangs up; a short one is repeated to last `seconds`."""
     library = importlib.import_module(name)
     library.set_num_threads(threads)
-    made = programs(library)
+    made = {key: program for key, program in programs(library).items() if only in key}
     repeats = {key: _repeats(program, seconds) for key, program in made.items()}
     connection.send(list(made))
     while (asked := connection.recv()) is not None:
@@ -43,13 +43,13 @@ def _repeats(program: Callable[[], Any], seconds: float) -> int:
     return max(1, round(seconds / min(times[1:])))
 
 
-def measure(programs: Programs, rounds: int, threads: int, seconds: float) -> dict[str, dict[str, float]]:
+def measure(programs: Programs, only: str, rounds: int, threads: int, seconds: float) -> dict[str, dict[str, float]]:
     """Median seconds of every program for both libraries."""
     context = multiprocessing.get_context("spawn")
     peers = {}
     for name in ("weft", "torch"):
         ours, theirs = context.Pipe()
-        process = context.Process(target=worker, args=(name, programs, threads, seconds, theirs), daemon=True)
+        process = context.Process(target=worker, args=(name, programs, only, threads, seconds, theirs), daemon=True)
         process.start()
         theirs.close()  # so that a worker that dies is noticed
         peers[name] = (ours, process, ours.recv())
@@ -72,12 +72,13 @@ def run(title: str, description: str, programs: Programs, rounds: int = 41, seco
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="only the programs with this in their name")
     parser.add_argument("--json", help="write the medians to this file")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     # Idle worker threads sleep within a millisecond: those of one library must not spin on the cores of the other.
     os.environ.update(GOMP_SPINCOUNT="100000", OPENBLAS_THREAD_TIMEOUT="20")
-    medians = measure(programs, options.rounds, options.threads, seconds)
+    medians = measure(programs, options.only, options.rounds, options.threads, seconds)
     print(f"{title:<44}{'weft µs':>10}{'torch µs':>10}{'ratio':>8}")
     for key, by_name in medians.items():
         weft, torch = by_name["weft"] * 1e6, by_name["torch"] * 1e6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,12 +30,25 @@ LLAMA3 |= {"original_max_position_embeddings": 16, "rope_theta": 10000.0}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 10000.0}
 T5 = {"vocab_size": 40, "d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
 T5 |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "decoder_start_token_id": 0}
+ELECTRA = {**BERT, "embedding_size": 8}
+ALBERT = {**ELECTRA, "classifier_dropout_prob": 0.0}
+MPNET = {**ROBERTA, "relative_attention_num_buckets": 32}
+OPT = {**{name: value for name, value in SIZES.items() if name != "intermediate_size"}, "ffn_dim": 24}
+OPT |= {"max_position_embeddings": 20, "dropout": 0.0, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+NEOX = {**SIZES, "hidden_size": 32, "max_position_embeddings": 64, "pad_token_id": 0}
+BART = {"vocab_size": 40, "d_model": 16, "max_position_embeddings": 20, "dropout": 0.0, "decoder_start_token_id": 2}
+BART |= {f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in (("layers", 2), ("ffn_dim", 24))}
+BART |= {"encoder_attention_heads": 4, "decoder_attention_heads": 2, "pad_token_id": 1, "eos_token_id": 2}
+MARIAN = {**BART, "decoder_start_token_id": 1, "scale_embedding": True, "activation_function": "swish"}
+NEO = {"vocab_size": 40, "hidden_size": 16, "num_layers": 3, "num_heads": 4, "max_position_embeddings": 20}
+NEO |= {"attention_types": [[["global", "local"], 1], [["local"], 1]], "window_size": 3, "pad_token_id": 0}
 VIT = {
     **{name: value for name, value in SIZES.items() if name != "vocab_size"},
     **STILL,
     "image_size": 8,
     "patch_size": 4,
 }
+RESNET = {"embedding_size": 8, "hidden_sizes": [16, 24], "depths": [2, 1], "num_labels": 3}
 
 
 @dataclass(frozen=True)
@@ -47,20 +61,8 @@ class Case:
 
     @property
     def config_name(self) -> str:
-        prefix = (
-            "DistilBert",
-            "XLMRoberta",
-            "Roberta",
-            "Bert",
-            "GPT2",
-            "Llama",
-            "Mistral",
-            "Qwen2",
-            "Qwen3",
-            "T5",
-            "ViT",
-        )
-        return next(p for p in prefix if self.name.startswith(p)) + "Config"
+        prefix = re.match(r"(.+?)(Model|LMHeadModel|EncoderModel|MTModel|For[A-Z]\w+)$", self.name)[1]
+        return f"{prefix}Config"
 
 
 CASES: dict[str, Case] = {
@@ -78,15 +80,45 @@ CASES: dict[str, Case] = {
     "roberta-tokens": Case("RobertaForTokenClassification", ROBERTA),
     "roberta-answers": Case("RobertaForQuestionAnswering", ROBERTA),
     "xlm-roberta": Case("XLMRobertaForMaskedLM", ROBERTA),
+    "camembert": Case("CamembertForMaskedLM", ROBERTA),
     "distilbert": Case("DistilBertModel", DISTIL),
     "distilbert-masked": Case("DistilBertForMaskedLM", DISTIL),
     "distilbert-classes": Case("DistilBertForSequenceClassification", {**DISTIL, "num_labels": 3}),
     "distilbert-tokens": Case("DistilBertForTokenClassification", DISTIL),
     "distilbert-answers": Case("DistilBertForQuestionAnswering", DISTIL),
+    "electra": Case("ElectraModel", ELECTRA, "pairs"),
+    "electra-wide": Case("ElectraModel", {**ELECTRA, "embedding_size": 16}),
+    "electra-discriminator": Case("ElectraForPreTraining", ELECTRA, "pairs"),
+    "electra-generator": Case("ElectraForMaskedLM", ELECTRA),
+    "electra-classes": Case("ElectraForSequenceClassification", {**ELECTRA, "num_labels": 3}),
+    "electra-tokens": Case("ElectraForTokenClassification", ELECTRA),
+    "electra-answers": Case("ElectraForQuestionAnswering", ELECTRA),
+    "albert": Case("AlbertModel", ALBERT, "pairs"),
+    "albert-groups": Case("AlbertModel", {**ALBERT, "num_hidden_layers": 5, "num_hidden_groups": 2}),
+    "albert-pre-training": Case("AlbertForPreTraining", ALBERT, "pairs"),
+    "albert-masked": Case("AlbertForMaskedLM", {**ALBERT, "inner_group_num": 2}),
+    "albert-classes": Case("AlbertForSequenceClassification", {**ALBERT, "num_labels": 3}),
+    "albert-tokens": Case("AlbertForTokenClassification", ALBERT),
+    "albert-answers": Case("AlbertForQuestionAnswering", ALBERT),
+    "mpnet": Case("MPNetModel", MPNET),
+    "mpnet-masked": Case("MPNetForMaskedLM", MPNET),
+    "mpnet-classes": Case("MPNetForSequenceClassification", {**MPNET, "num_labels": 3}),
+    "mpnet-tokens": Case("MPNetForTokenClassification", MPNET),
+    "mpnet-answers": Case("MPNetForQuestionAnswering", MPNET),
     "gpt2": Case("GPT2LMHeadModel", GPT2),
     "gpt2-body": Case("GPT2Model", {**GPT2, "n_inner": 20}),
     "gpt2-by-layer": Case("GPT2LMHeadModel", {**GPT2, "scale_attn_by_inverse_layer_idx": True}),
     "gpt2-classes": Case("GPT2ForSequenceClassification", {**GPT2, "num_labels": 3}),
+    "gpt_neo": Case("GPTNeoForCausalLM", NEO),
+    "gpt_neo-body": Case("GPTNeoModel", {**NEO, "intermediate_size": 20, "activation_function": "relu"}),
+    "gpt_neo-classes": Case("GPTNeoForSequenceClassification", {**NEO, "num_labels": 3}),
+    "gpt_neox": Case("GPTNeoXForCausalLM", NEOX),
+    "gpt_neox-body": Case("GPTNeoXModel", {**NEOX, "use_parallel_residual": False, "attention_bias": False}),
+    "gpt_neox-classes": Case("GPTNeoXForSequenceClassification", {**NEOX, "num_labels": 3}),
+    "opt": Case("OPTForCausalLM", OPT),
+    "opt-350m": Case("OPTForCausalLM", {**OPT, "do_layer_norm_before": False, "word_embed_proj_dim": 8}),
+    "opt-plain": Case("OPTModel", {**OPT, "enable_bias": False, "layer_norm_elementwise_affine": False}),
+    "opt-classes": Case("OPTForSequenceClassification", {**OPT, "num_labels": 3}),
     "llama": Case("LlamaForCausalLM", {**LLAMA, "rope_parameters": LLAMA3}),
     "llama-body": Case("LlamaModel", {**LLAMA, "head_dim": 6}),
     "llama-tied": Case(
@@ -101,6 +133,13 @@ CASES: dict[str, Case] = {
     "mistral": Case("MistralForCausalLM", {**LLAMA, "sliding_window": 3}),
     "qwen2": Case("Qwen2ForCausalLM", LLAMA),
     "qwen3": Case("Qwen3ForCausalLM", {**LLAMA, "head_dim": 6, "tie_word_embeddings": True}),
+    "qwen3-classes": Case("Qwen3ForSequenceClassification", {**LLAMA, "head_dim": 6, "num_labels": 3}),
+    "bart": Case("BartForConditionalGeneration", BART, "source and target"),
+    "bart-body": Case("BartModel", {**BART, "scale_embedding": True, "decoder_layers": 1}, "source and target"),
+    "bart-classes": Case("BartForSequenceClassification", {**BART, "num_labels": 4}, "ends"),
+    "marian": Case("MarianMTModel", MARIAN, "source and target"),
+    "marian-body": Case("MarianModel", MARIAN, "source and target"),
+    "mt5": Case("MT5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu"}, "source and target"),
     "t5": Case("T5ForConditionalGeneration", T5, "source and target"),
     "t5-v1.1": Case(
         "T5ForConditionalGeneration",
@@ -110,6 +149,15 @@ CASES: dict[str, Case] = {
     "t5-body": Case("T5Model", {**T5, "num_decoder_layers": 1}, "source and target"),
     "t5-encoder": Case("T5EncoderModel", T5),
     "vit": Case("ViTForImageClassification", {**VIT, "num_labels": 3}, "images"),
+    "deit": Case("DeiTForImageClassification", {**VIT, "num_labels": 3}, "images"),
+    "deit-body": Case("DeiTModel", VIT, "images"),
+    "deit-teacher": Case("DeiTForImageClassificationWithTeacher", {**VIT, "num_labels": 3}, "images"),
+    "resnet": Case("ResNetForImageClassification", RESNET, "large images"),
+    "resnet-basic": Case(
+        "ResNetModel",
+        {**RESNET, "layer_type": "basic", "depths": [1, 2], "hidden_sizes": [8, 12], "downsample_in_first_stage": True},
+        "large images",
+    ),
     "vit-body": Case("ViTModel", {**VIT, "qkv_bias": False}, "images"),
 }
 
@@ -145,8 +193,11 @@ def make(case: Case, seed: int = 0, spread: float = 0.2) -> Any:
     torch.manual_seed(seed)
     model = getattr(library, case.name)(getattr(library, case.config_name)(**case.config)).eval()
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in (p for p in model.parameters() if p.requires_grad):
             parameter += spread * torch.randn_like(parameter)
+        for name, buffer in model.named_buffers():
+            if "running_" in name:  # of batch normalisation
+                buffer += torch.rand_like(buffer)
     return model
 
 
@@ -159,11 +210,14 @@ def save(case: Case, folder: Path, seed: int = 0) -> Any:
 def inputs(kind: str, seed: int = 1) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray | None]]:
     """Named arrays for a model, and which results count by their number of places: padding does not."""
     random = np.random.default_rng(seed)
-    if kind == "images":
-        return {"pixel_values": random.standard_normal((2, 3, 8, 8)).astype(np.float32)}, {}
+    if kind in ("images", "large images"):
+        shape = (2, 3, 8, 8) if kind == "images" else (4, 3, 32, 32)
+        return {"pixel_values": random.standard_normal(shape).astype(np.float32)}, {}
     tokens, mask = random.integers(3, 40, (3, 7)), np.ones((3, 7), np.int64)
     tokens[1, 5:], mask[1, 5:] = 0, 0
     found = {"input_ids": tokens, "attention_mask": mask}
+    if kind == "ends":
+        tokens[:, 4] = 2
     if kind == "pairs":
         found["token_type_ids"] = np.repeat([[0, 0, 0, 1, 1, 1, 0]], 3, 0)
     if kind == "source and target":

@@ -11,8 +11,9 @@ import pytest
 import weft
 from weft import optim
 from weft.io import load_file
-from weft.io.huggingface import _spellings
+from weft.io.huggingface import _respelled, _spellings
 from weft.models import from_pretrained
+from weft.models.supervised.transformer_blocks import ACTIVATIONS
 
 from . import hf_cases
 from .hf_cases import CASES, Case, inputs, save, tensors_of, to_weft, weighted
@@ -49,22 +50,33 @@ def test_outputs_and_gradients_are_those_of_transformers(name: str, tmp_path: Pa
     loss.backward()
     own_loss.backward()
     truth = gradients_in_file(theirs, tmp_path / "gradients")
+    back = [(here, there) for there, here in ours.renamed]
     for parameter, names in _spellings(ours):
-        key = [name for name in names if name in truth][-1]
+        if not parameter.requires_grad:
+            continue
+        key = [name for name in (_respelled(name, back) for name in names) if name in truth][-1]
         grad = np.zeros(parameter.shape, np.float32) if parameter.grad is None else parameter.grad.numpy()
         np.testing.assert_allclose(grad, truth[key].numpy(), atol=5e-5, rtol=1e-4, err_msg=key)
 
 
-SMALL = {"num_hidden_layers": 1, "n_layers": 1, "n_layer": 1, "num_layers": 1}
+SMALL = {"num_hidden_layers": 1, "n_layers": 1, "n_layer": 1, "num_layers": 1, "attention_types": None}
 TRAINED = (
     "bert-pre-training",
     "roberta-masked",
     "distilbert-masked",
+    "electra-discriminator",
+    "albert-pre-training",
+    "mpnet-masked",
     "gpt2",
+    "gpt_neox",
+    "opt-350m",
     "llama",
     "mistral",
+    "bart",
+    "marian",
     "t5",
     "t5-v1.1",
+    "resnet",
     "vit",
 )
 
@@ -99,12 +111,16 @@ def test_ten_compiled_steps_are_those_of_eager_code(name: str) -> None:
 def fresh(case: Case) -> Any:
     """Weft's model with one layer and initial weights."""
     cls = getattr(weft.models.supervised, case.name)
-    fields = {**case.config, **{key: 1 for key in SMALL if key in case.config}}
+    fields = {**case.config, **{key: value for key, value in SMALL.items() if key in case.config}}
     return cls(cls.config_class.from_dict(fields))
 
 
 @pytest.mark.parametrize(
-    "name", ["bert-classes", "bert-untied", "roberta-masked", "xlm-roberta", "distilbert", "gpt2", "llama", "t5", "vit"]
+    "name",
+    [
+        *("bert-classes", "bert-untied", "roberta-masked", "xlm-roberta", "distilbert", "gpt2", "llama", "t5", "vit"),
+        *("electra-generator", "albert-masked", "mpnet", "gpt_neo", "gpt_neox", "opt", "bart", "resnet"),
+    ],
 )
 def test_saved_folders_are_read_by_transformers(name: str, tmp_path: Path) -> None:
     import torch
@@ -125,6 +141,65 @@ def test_saved_folders_are_read_by_transformers(name: str, tmp_path: Path) -> No
     np.testing.assert_allclose(found[0], expected[0], atol=2e-5)
 
 
+@pytest.mark.parametrize("name", ["bert-masked", "gpt2", "gpt_neox", "bart", "t5", "vit", "deit-teacher"])
+def test_the_names_that_transformers_has_in_memory_are_read(name: str, tmp_path: Path) -> None:
+    """torch.save(model.state_dict()) writes them, and tied matrices under all their names."""
+    import torch
+
+    theirs = save(CASES[name], tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    arrays, masks = inputs(CASES[name].inputs)
+    _, expected = weighted(theirs(**{key: torch.tensor(value) for key, value in arrays.items()}), masks, torch.tensor)
+    _, found = weighted(from_pretrained(tmp_path)(**to_weft(arrays)), masks, weft.tensor)
+    np.testing.assert_allclose(found[0], expected[0], atol=2e-5)
+
+
+PADDED = np.array([[0, 0, 0, 5, 6, 7, 8], [9, 10, 11, 12, 13, 14, 15], [0, 0, 0, 0, 0, 0, 30]])
+
+
+@pytest.mark.parametrize("name", ["opt", "opt-350m", "gpt_neo", "gpt_neox", "bart", "marian"])
+def test_other_families_write_what_transformers_writes(name: str, tmp_path: Path) -> None:
+    import torch
+
+    theirs, mask = save(CASES[name], tmp_path), (PADDED != 0).astype(np.int64)
+    settings = {"pad_token_id": 0, "eos_token_id": 2, "forced_eos_token_id": None, "bad_words_ids": [[7], [30]]}
+    if CASES[name].inputs == "tokens":
+        del settings["bad_words_ids"]
+    for key, value in settings.items():
+        setattr(theirs.generation_config, key, value)
+    theirs.save_pretrained(tmp_path)
+    ours = from_pretrained(tmp_path)
+    for options in ({}, {"num_beams": 3}):
+        expected = theirs.generate(
+            torch.tensor(PADDED), attention_mask=torch.tensor(mask), do_sample=False, max_new_tokens=6, **options
+        )
+        for way in ({}, {"use_cache": False}, {"compiled": True}):
+            found = ours.generate(weft.tensor(PADDED), weft.tensor(mask), max_new_tokens=6, **options, **way)
+            np.testing.assert_array_equal(found.numpy(), expected.numpy(), err_msg=str({**options, **way}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape", "options"),
+    [
+        ({"image_size": [8, 12], "patch_size": [4, 2]}, (2, 3, 8, 12), {}),
+        ({"image_size": 12, "num_channels": 1}, (2, 1, 12, 12), {}),
+        ({"image_size": 8, "patch_size": 2}, (1, 3, 12, 6), {"interpolate_pos_encoding": True}),
+        ({"pooler_output_size": 10, "pooler_act": "relu"}, (2, 3, 8, 8), {}),
+    ],
+)
+def test_images_of_other_sizes(
+    fields: dict[str, Any], shape: tuple[int, ...], options: dict[str, bool], tmp_path: Path
+) -> None:
+    import torch
+
+    theirs = save(Case("ViTModel", {**hf_cases.VIT, **fields}), tmp_path)
+    images = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    expected, found = theirs(torch.tensor(images), **options), from_pretrained(tmp_path)(weft.tensor(images), **options)
+    for a, b in zip(found, (expected.last_hidden_state, expected.pooler_output), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=2e-5)
+
+
 def test_buckets_of_distances_are_those_of_t5() -> None:
     import torch
 
@@ -143,6 +218,13 @@ def test_buckets_of_distances_are_those_of_t5() -> None:
         ("BertModel", 109_482_240),
         ("DistilBertModel", 66_362_880),
         ("GPT2LMHeadModel", 124_439_808),
+        ("ElectraModel", 13_483_008),
+        ("AlbertModel", 11_683_584),
+        ("MPNetModel", 109_484_928),
+        ("OPTForCausalLM", 125_239_296),
+        ("GPTNeoForCausalLM", 125_198_592),
+        ("BartModel", 139_420_416),
+        ("GPTNeoXForCausalLM", 70_426_624),
         ("T5ForConditionalGeneration", 60_506_624),
     ],
 )
@@ -168,3 +250,14 @@ def test_attention_maps_are_those_of_transformers(tmp_path: Path) -> None:
         np.testing.assert_allclose(a.numpy(), b.detach().numpy(), atol=1e-5)
     ours(weft.tensor(tokens))
     assert len(maps) == 2  # nothing is kept outside the block
+
+
+def test_activations_are_those_of_their_names() -> None:
+    hf_cases.load_transformers()
+    import torch
+    from transformers.activations import ACT2FN
+
+    x = np.linspace(-12, 12, 1001, dtype=np.float32)
+    for name, function in ACTIVATIONS.items():
+        expected = ACT2FN[name](torch.from_numpy(x)).numpy()
+        np.testing.assert_allclose(function(weft.from_numpy(x)).numpy(), expected, atol=1e-6, rtol=1e-6, err_msg=name)

@@ -16,10 +16,12 @@ import pytest
 import weft
 from weft.errors import OptionError
 from weft.io import load_file, save_file
-from weft.io.errors import FileFormatError, HeaderError, TruncatedError, UnsafeNameError, UnsafePickleError
+from weft.io.errors import FileFormatError, HeaderError, MagicError, TruncatedError, UnsafeNameError, UnsafePickleError
 from weft.io.huggingface import FAMILIES, WeightsError
 from weft.models import from_pretrained
 from weft.models.supervised import (
+    BartConfig,
+    BartModel,
     BertConfig,
     BertForMaskedLM,
     BertForPreTraining,
@@ -35,8 +37,10 @@ from weft.models.supervised import (
     T5EncoderModel,
     T5ForConditionalGeneration,
 )
+from weft.models.supervised.checkpoints import build
+from weft.models.supervised.convnext import ConvNeXt, stages
 
-from .hf_cases import BERT, GPT2, LLAMA, T5, needs_transformers
+from .hf_cases import BART, BERT, GPT2, LLAMA, T5, needs_transformers
 
 TOKENS = weft.tensor([[3, 4, 5, 6], [7, 8, 9, 10]])
 
@@ -76,8 +80,11 @@ def without(lost: str) -> Callable[[dict[str, weft.Tensor]], dict[str, weft.Tens
 WORD, DENSE = "bert.embeddings.word_embeddings.weight", "cls.predictions.transform.dense.weight"
 
 
-def cut(folder: Path) -> None:
-    file = folder / "model.safetensors"
+SHARD = "model-00001-of-00002.safetensors"
+
+
+def cut(folder: Path, name: str = "model.safetensors") -> None:
+    file = folder / name
     file.write_bytes(file.read_bytes()[:-100])
 
 
@@ -92,9 +99,9 @@ def sharded(folder: Path, places: dict[str, str] | None = None, lose: str | None
     (folder / "model.safetensors").unlink()
 
 
-def pickled(folder: Path) -> None:
+def as_bin(folder: Path, data: bytes) -> None:
     (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"\x80\x02cos\nsystem\n(S'true'\ntR.")
+    (folder / "pytorch_model.bin").write_bytes(data)
 
 
 BROKEN: dict[str, tuple[Callable[[Path], Any], type[Exception], tuple[str, ...]]] = {
@@ -112,7 +119,11 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], type[Exception], tuple[str, ...]]
     ),
     "cut short": (cut, FileFormatError, ("model.safetensors",)),
     "empty file": (lambda f: (f / "model.safetensors").write_bytes(b""), TruncatedError, ("at least 10 bytes",)),
-    "a pickle that runs code": (pickled, UnsafePickleError, ()),
+    "a pickle that runs code": (
+        lambda f: as_bin(f, b"\x80\x02cos\nsystem\n(S'true'\ntR."),
+        UnsafePickleError,
+        (),
+    ),
     "unknown type": (lambda f: set_config(f, model_type="mamba"), OptionError, ("'mamba'", "bert", "llama", "vit")),
     "no type": (lambda f: set_config(f, model_type=None), OptionError, ("None", "supported are")),
     "unknown architecture": (
@@ -151,6 +162,24 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], type[Exception], tuple[str, ...]]
         lambda f: sharded(f, places={WORD: "../elsewhere.safetensors"}),
         UnsafeNameError,
         ("../elsewhere.safetensors",),
+    ),
+    "index is empty": (
+        lambda f: (sharded(f), (f / "model.safetensors.index.json").write_bytes(b"")),
+        HeaderError,
+        ("index.json", "expected JSON"),
+    ),
+    "index of one key": (lambda f: sharded(f, places={WORD: SHARD}), WeightsError, ("missing keys", DENSE)),
+    "shard is cut short": (
+        lambda f: (sharded(f), cut(f, SHARD)),
+        FileFormatError,
+        (SHARD,),
+    ),
+    "empty file of PyTorch": (lambda f: as_bin(f, b""), TruncatedError, ("pytorch_model.bin", "empty")),
+    "another magic": (lambda f: as_bin(f, b"GGUF\x03\0\0\0"), MagicError, ("pytorch_model.bin", "GGUF")),
+    "patches do not divide": (
+        lambda f: set_config(f, model_type="vit", architectures=None, image_size=10, patch_size=4),
+        OptionError,
+        ("patches of 4", "image of 10"),
     ),
     "index without a map": (
         lambda f: (sharded(f), (f / "model.safetensors.index.json").write_text("{}")),
@@ -286,6 +315,13 @@ def test_two_tables_in_a_file_are_two_whatever_the_config_says(tmp_path: Path) -
     np.testing.assert_array_equal(found(TOKENS).detach(), model(TOKENS).detach())
 
 
+def test_tables_that_are_one_here_must_not_differ_in_the_file(tmp_path: Path) -> None:
+    BartModel(BartConfig(**BART)).save_pretrained(tmp_path)
+    rewrite(tmp_path, lambda s: s.update({"decoder.embed_tokens.weight": s["shared.weight"] + 1}))
+    with pytest.raises(FileFormatError, match=r"shared\.weight, decoder\.embed_tokens\.weight are one in BartModel"):
+        from_pretrained(tmp_path)
+
+
 def test_the_encoder_of_t5_alone_and_old_names(tmp_path: Path) -> None:
     model = T5ForConditionalGeneration(T5Config.from_dict(T5)).eval()
     model.save_pretrained(tmp_path)
@@ -339,14 +375,56 @@ def test_every_family_has_its_models() -> None:
 
 
 @needs_transformers
-def test_files_of_pytorch_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["zip", "legacy", "parallel", "compiled", "half", "shards"])
+def test_files_of_pytorch_are_read(form: str, tmp_path: Path) -> None:
     import torch
 
     model = bert(tmp_path)
     state = {key: torch.from_numpy(value.numpy().copy()) for key, value in weights(tmp_path).items()}
-    torch.save(state, tmp_path / "pytorch_model.bin")
     (tmp_path / "model.safetensors").unlink()
-    np.testing.assert_array_equal(from_pretrained(tmp_path)(TOKENS)[0].detach(), model(TOKENS)[0].detach())
+    if form == "shards":
+        names = {key: f"pytorch_model-0000{1 + i % 2}-of-00002.bin" for i, key in enumerate(state)}
+        for name in set(names.values()):
+            torch.save({key: value for key, value in state.items() if names[key] == name}, tmp_path / name)
+        (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": names}))
+    else:
+        prefix = {"parallel": "module.", "compiled": "module._orig_mod."}.get(form, "")
+        state = {prefix + key: value.half() if form == "half" else value for key, value in state.items()}
+        new = form not in ("legacy", "parallel")
+        torch.save(state, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=new)
+    found = from_pretrained(tmp_path)(TOKENS)[0].detach()
+    np.testing.assert_allclose(found, model(TOKENS)[0].detach(), atol=1e-3 if form == "half" else 0, rtol=0)
+
+
+def test_older_names_of_fields(tmp_path: Path) -> None:
+    model = GPT2LMHeadModel(GPT2Config(**GPT2)).eval()
+    model.save_pretrained(tmp_path)
+    renamed = {"n_positions": "n_ctx", "n_embd": "hidden_size", "n_layer": "num_hidden_layers"}
+    fields = json.loads((tmp_path / "config.json").read_text())
+    fields = {renamed.get(name, name): value for name, value in fields.items()}
+    (tmp_path / "config.json").write_text(json.dumps({**fields, "torch_dtype": "float16"}))
+    np.testing.assert_array_equal(from_pretrained(tmp_path)(TOKENS).detach(), model(TOKENS).detach())
+    bert(tmp_path / "bert", BertForSequenceClassification, num_labels=5)
+    set_config(tmp_path / "bert", id2label=None, label2id=None, _num_labels=5)
+    assert from_pretrained(tmp_path / "bert").config.num_labels == 5
+
+
+def test_a_file_without_the_head_that_config_names_is_a_body(tmp_path: Path) -> None:
+    model = bert(tmp_path, BertModel)
+    set_config(tmp_path, architectures=["BertForMaskedLM"])  # as all-mpnet-base-v2 has it
+    with pytest.warns(UserWarning, match="no head in the file: BertModel"):
+        found = from_pretrained(tmp_path)
+    assert type(found) is BertModel
+    np.testing.assert_array_equal(found(TOKENS)[0].detach(), model(TOKENS)[0].detach())
+    with pytest.raises(WeightsError, match="missing"):
+        BertForMaskedLM.from_pretrained(tmp_path)
+
+
+def test_the_number_of_classes_does_not_depend_on_the_order_of_the_file(tmp_path: Path) -> None:
+    widths = stages((8, 16), (1, 1))
+    model = ConvNeXt(widths, num_classes=5)
+    save_file(dict(sorted(model.state_dict().items())), tmp_path / "net.safetensors")
+    assert build(ConvNeXt, tmp_path / "net.safetensors", widths).classifier[2].out_features == 5
 
 
 def test_a_file_of_torchvision_is_known_by_its_name(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 import weft
 from weft.errors import OptionError
 from weft.io import save_file
-from weft.models.supervised import BertConfig, BertModel, SentenceEncoder
+from weft.models.supervised import BertConfig, BertModel, MPNetConfig, MPNetModel, SentenceEncoder
 from weft.models.supervised.sentences import pool
 
-from .hf_cases import BERT, load_transformers, needs_transformers
+from .hf_cases import BERT, MPNET, load_transformers, needs_transformers
 
 SENTENCES = [
     "A man is eating food.",
@@ -150,3 +150,37 @@ def test_newer_names_of_poolings_and_parts_that_are_unknown(tmp_path: Path) -> N
     folder = folder_with(tmp_path / "odd", ["Transformer", "Pooling", "LSTM"], {"pooling_mode_mean_tokens": True})
     with pytest.raises(OptionError, match="LSTM"):
         SentenceEncoder.from_pretrained(folder)
+
+
+def test_parts_run_in_their_order(tmp_path: Path) -> None:
+    modules = ["Transformer", "Pooling", "Dense", "Normalize", "Dense"]
+    folder = folder_with(tmp_path, modules, {"pooling_mode_mean_tokens": True})
+    matrices = []
+    for number, (inputs, outputs) in ((2, (16, 8)), (4, (8, 4))):
+        fields = {"in_features": inputs, "out_features": outputs, "bias": False}
+        fields["activation_function"] = "torch.nn.modules.linear.Identity"
+        (folder / f"{number}_Dense" / "config.json").write_text(json.dumps(fields))
+        matrices.append(weft.randn(outputs, inputs))
+        save_file({"linear.weight": matrices[-1]}, folder / f"{number}_Dense" / "model.safetensors")
+    model = SentenceEncoder.from_pretrained(folder)
+    x = model.encoder(weft.tensor([[2, 3]])).last_hidden_state.mean(1) @ matrices[0].T
+    expected = x / weft.linalg.vector_norm(x) @ matrices[1].T
+    np.testing.assert_allclose(model.encode(["a b"]).numpy(), expected.detach().numpy(), atol=1e-5)
+    assert not model.normalize
+
+
+def test_a_folder_of_mpnet_with_words_alone(tmp_path: Path) -> None:
+    """As all-mpnet-base: the config names a head that the file does not have, and two positions are padding's."""
+    pytest.importorskip("tokenizers")
+    body = MPNetModel(MPNetConfig(**MPNET)).eval()
+    body.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["MPNetForMaskedLM"]}))
+    words = ["<s>", "<pad>", "</s>", "[UNK]", "<mask>", "a", "b", "##c"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    model = SentenceEncoder.from_pretrained(tmp_path)
+    assert type(model.encoder) is MPNetModel and model.max_length == MPNET["max_position_embeddings"] - 2
+    expected = body(weft.tensor([[0, 5, 7, 6, 3, 2]])).last_hidden_state.mean(1)[0]
+    found = model.encode("Ac b \u4e00")
+    np.testing.assert_allclose(found.numpy(), (expected / weft.linalg.vector_norm(expected)).detach(), atol=1e-5)
+    assert model.encode("a " * 100).shape == (16,)

@@ -10,7 +10,6 @@ does not fit is listed whole in a `WeightsError`, and then nothing has been load
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import os
@@ -18,10 +17,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import weft
 
 from ..errors import OptionError
 from ..nn import init
@@ -29,6 +25,7 @@ from ..nn.module import Module
 from ..tensor import Tensor
 from .atomic import Path, replacing
 from .errors import FileFormatError, HeaderError, UnsafeNameError
+from .families import FAMILIES
 from .safetensors import save_file
 
 if TYPE_CHECKING:
@@ -37,52 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "WeightsError", "from_pretrained", "read_weights", "save_pretrained"]
 
 
-@dataclass(frozen=True)
-class Family:
-    """The models of a model_type: their file, and how their names begin here and in config.json."""
-
-    module: str
-    prefix: str
-    spelling: str = ""
-
-    def class_name(self, architecture: str) -> str:
-        return re.sub(
-            f"^{self.spelling or self.prefix}(?=[A-Z])", self.prefix, OLD_NAMES.get(architecture, architecture)
-        )
-
-    def architecture(self, class_name: str) -> str:
-        return re.sub(f"^{self.prefix}(?=[A-Z])", self.spelling or self.prefix, class_name)
-
-    def classes(self) -> dict[str, type[PretrainedModel]]:
-        module = importlib.import_module(f"weft.models.supervised.{self.module}")
-        found = {name: getattr(module, name) for name in module.__all__ if re.match(f"{self.prefix}[A-Z]", name)}
-        return {name: cls for name, cls in found.items() if isinstance(cls, type) and issubclass(cls, Module)}
-
-
-FAMILIES: dict[str, Family] = {
-    "bert": Family("bert", "Bert"),
-    "roberta": Family("roberta", "Roberta"),
-    "xlm-roberta": Family("roberta", "Roberta", "XLMRoberta"),
-    "camembert": Family("roberta", "Roberta", "Camembert"),
-    "distilbert": Family("distilbert", "DistilBert"),
-    "gpt2": Family("gpt", "GPT2"),
-    "llama": Family("llama", "Llama"),
-    "mistral": Family("llama", "Mistral"),
-    "qwen2": Family("llama", "Qwen2"),
-    "qwen3": Family("llama", "Qwen3"),
-    "t5": Family("t5", "T5"),
-    "mt5": Family("t5", "T5", "MT5"),
-    "vit": Family("vit_hf", "ViT"),
-}
-OLD_NAMES = {"T5WithLMHeadModel": "T5ForConditionalGeneration"}
 # what files hold beside weights: tables that can be computed, and a bias that no version of T5 reads
 IGNORED = re.compile(
-    r"(^|\.)(position_ids|rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias|embeddings\.token_type_ids"
-    r"|EncDecAttention\.relative_attention_bias\.weight)$"
+    r"(^|\.)(position_ids|rotary_emb\.inv_freq|(attn|attention)\.(bias|masked_bias)|embeddings\.token_type_ids"
+    r"|EncDecAttention\.relative_attention_bias\.weight|(encoder|decoder)\.version)$"
 )
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 COMPANIONS = (  # files that belong to a tokeniser or to generation, copied with a model
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"),
+    *("added_tokens.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "source.spm", "target.spm"),
     *("generation_config.json", "preprocessor_config.json"),
 )
 
@@ -125,8 +85,9 @@ def from_pretrained(
 ) -> Any:
     """The model of a Hugging Face folder, in evaluation mode, in float32 unless `dtype` says otherwise.
 
-    architecture: the class or its name; that of config.json unless given. A head that the file does not have starts with
-    fresh weights, and a warning says so. Heads that this class does not have are left out. changes: fields of the
+    architecture: the class or its name; that of config.json unless given (its body, with a warning, if the file has no
+    head). A head that the file does not have starts with fresh weights, and a warning says so. Heads that this class does
+    not have are left out. changes: fields of the
     config, such as num_labels=3. strict=False: keys that do not fit are named in a warning instead of an error.
     A file (`resnet18-f37072fd.pth`) is taken as a checkpoint of torchvision; architecture is its name there.
 
@@ -140,12 +101,37 @@ def from_pretrained(
     if "model_type" not in fields and "architecture" in fields:  # timm's folders
         return _from_torchvision(os.path.join(path, WEIGHTS[0]), fields["architecture"].split(".")[0], changes)
     cls, as_written = _chosen(path, fields, architecture)
-    config = cls.config_class.from_dict(fields, **changes)
+    config = cls.config_class.from_dict({**dict(FAMILIES[fields["model_type"]].defaults), **fields}, **changes)
     config.model_type = fields["model_type"]
     state = {key: value for key, value in read_weights(path).items() if not IGNORED.search(key)}
-    model = _filled(path, cls, config, state, strict, fresh_head=not as_written)
+    try:
+        model = _filled(path, cls, config, state, strict, fresh_head=not as_written)
+    except WeightsError as error:
+        if architecture is not None or not _lacks_its_head(error, cls, state):
+            raise
+        body = FAMILIES[config.model_type].classes()[f"{FAMILIES[config.model_type].prefix}Model"]
+        warnings.warn(f"{path}: {cls.__name__} in config.json, but no head in the file: {body.__name__}", stacklevel=2)
+        model = _filled(path, body, config, state, strict, fresh_head=False)
     model.folder = path
     return (model if dtype is None else model.to(dtype)).eval()
+
+
+def body_architecture(folder: Path) -> str:
+    """The name of the class without a head of a folder's family, of the encoder alone where that is a class."""
+    kind = _config_fields(os.fspath(folder)).get("model_type")
+    family = FAMILIES.get(kind)
+    if family is None:
+        raise OptionError(f"{folder}: model_type {kind!r} is not supported; supported are {', '.join(FAMILIES)}")
+    encoder = f"{family.prefix}EncoderModel"
+    return encoder if encoder in family.classes() else f"{family.prefix}Model"
+
+
+def _lacks_its_head(error: WeightsError, cls: type[PretrainedModel], state: Mapping[str, Tensor]) -> bool:
+    """Whether all would be well but for a head, of which the file has nothing: it was written by a body."""
+    heads = tuple(head for head in cls.heads if not head.startswith(f"{cls.body}."))
+    fits = not error.unexpected and not error.mis_shaped
+    in_head = [key.startswith(heads) for key in error.missing]
+    return bool(heads) and fits and all(in_head) and not any(key.startswith(heads) for key in state)
 
 
 def _from_torchvision(file: str, name: Any, changes: dict[str, Any]) -> Module:
@@ -165,7 +151,7 @@ def _config_fields(folder: str) -> dict[str, Any]:
         raise OptionError(f"{folder}: quantised weights are not supported; take the checkpoint in bfloat16 or float32")
     generation = os.path.join(folder, "generation_config.json")
     tokens = _json(generation) if os.path.isfile(generation) else {}
-    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "bad_words_ids")
     return {**fields, **{name: tokens[name] for name in names if tokens.get(name) is not None}}
 
 
@@ -201,12 +187,16 @@ def _filled(
     with init.skipping():
         model = cls(config, **options)
     state = _aligned(state, model)
-    if config.tie_word_embeddings and _two_tables(model, state):
+    if apart := _apart(model, state):
+        if not config.tie_word_embeddings:
+            raise FileFormatError(f"{where}: {', '.join(apart)} are one in {cls.__name__}, but differ in the file")
         config.tie_word_embeddings = False
         return _filled(where, cls, config, state, strict, fresh_head)
     values, missing, mis_shaped = _matched(model, state)
-    known = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    unexpected = [key for key in state if key not in known and not key.startswith(cls.heads)]
+    known = {name for name, _ in _tensors(model)}
+    spare = [key for key in state if key.startswith(cls.heads) or key.endswith(cls.optional)]
+    unexpected = [key for key in state if key not in known and key not in spare]
+    missing = [key for key in missing if not key.endswith(cls.optional)]
     fresh = [key for key in missing if fresh_head and key.startswith(cls.heads)]
     error = WeightsError(where, [key for key in missing if key not in fresh], unexpected, mis_shaped)
     if strict and (error.missing or unexpected or mis_shaped):
@@ -217,15 +207,18 @@ def _filled(
         warnings.warn(f"{where}: fresh weights, to be trained, for {', '.join(fresh)}", stacklevel=4)
     if missing or mis_shaped:
         model = cls(config, **options)  # with initial values
-    parameters = dict(model.named_parameters())
+    places = dict(_tensors(model))
     for name, value in values.items():
-        parameters[name].data = value.to(weft.float32, copy=True)
+        places[name].data = value.to(places[name].dtype, copy=True)
     return model
 
 
 def _aligned(state: dict[str, Tensor], model: PretrainedModel) -> dict[str, Tensor]:
     """The state dict with the model's spelling: prefixes added or taken away, gamma and beta renamed."""
-    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    names = {name for name, _ in _tensors(model)}
+    for pattern, old in model.newer:
+        state = {re.sub(pattern, old, key): value for key, value in state.items()}
+    state = {_respelled(key, model.renamed): value for key, value in state.items()}
     prefix = f"{model.body}."
     prefixed = any(key.startswith(prefix) for key in state)
     if model.body in model._modules and not prefixed:
@@ -235,6 +228,11 @@ def _aligned(state: dict[str, Tensor], model: PretrainedModel) -> dict[str, Tens
     return {_modern(key, names): value for key, value in state.items()}
 
 
+def _respelled(key: str, renamed: Iterable[tuple[str, str]]) -> str:
+    """A key with another beginning."""
+    return next((new + key.removeprefix(old) for old, new in renamed if key.startswith(old)), key)
+
+
 def _modern(key: str, names: set[str]) -> str:
     """LayerNorm.gamma and .beta, as TensorFlow has them, as weight and bias."""
     if key in names:
@@ -242,21 +240,27 @@ def _modern(key: str, names: set[str]) -> str:
     return re.sub(r"(?<=[nN]orm)\.(gamma|beta)$", lambda m: ".weight" if m[1] == "gamma" else ".bias", key)
 
 
+def _tensors(model: Module) -> list[tuple[str, Tensor]]:
+    """Parameters and buffers by name; those with two names twice."""
+    return [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
+
+
 def _spellings(model: Module) -> list[tuple[Tensor, list[str]]]:
-    """Every parameter with all its names, the first being the one that files have."""
+    """Every parameter and buffer with all its names, the first being the one that files have."""
     found: dict[int, tuple[Tensor, list[str]]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
+    for name, parameter in _tensors(model):
         found.setdefault(id(parameter), (parameter, []))[1].append(name)
     return list(found.values())
 
 
-def _two_tables(model: Module, state: Mapping[str, Tensor]) -> bool:
-    """Whether the file has two different matrices where the config promises one."""
+def _apart(model: Module, state: Mapping[str, Tensor]) -> list[str]:
+    """Names of matrices that differ in the file where the model has one."""
     for _, names in _spellings(model):
-        values = [state[name] for name in names if name in state]
-        if any(v.shape != values[0].shape or not bool((v == values[0]).all()) for v in values[1:] if v.ndim == 2):
-            return True
-    return False
+        values = {name: state[name] for name in names if name in state and state[name].ndim == 2}
+        first = next(iter(values.values()), None)
+        if any(value.shape != first.shape or not bool((value == first).all()) for value in list(values.values())[1:]):
+            return list(values)
+    return []
 
 
 def _matched(
@@ -344,7 +348,10 @@ def save_pretrained(model: PretrainedModel, folder: Path) -> None:
     fields = {"architectures": [family.architecture(type(model).__name__)], **model.config.to_dict()}
     with replacing(os.path.join(path, "config.json")) as file:
         file.write(json.dumps(fields, indent=2).encode())
-    tensors = {name: p.detach() for p, names in _spellings(model) for name in _written(model, p, names)}
+    back = [(here, there) for there, here in model.renamed]
+    tensors = {
+        _respelled(name, back): p.detach() for p, names in _spellings(model) for name in _written(model, p, names)
+    }
     save_file(tensors, os.path.join(path, WEIGHTS[0]), {"format": "pt"})
     for name in COMPANIONS if model.folder is not None and not os.path.samefile(model.folder, path) else ():
         if os.path.isfile(os.path.join(model.folder, name)):

@@ -66,8 +66,8 @@ class SinusoidalPosition(Module):
         super().__init__()
         self.features, self.base = features, base
 
-    def forward(self, input: Tensor, offset: int = 0) -> Tensor:
-        positions = weft.arange(offset, offset + input.shape[-2])
+    def forward(self, input: Tensor, offset: int | Tensor = 0) -> Tensor:
+        positions = weft.arange(input.shape[-2]) + offset
         return input + sinusoidal_positions(positions, self.features, self.base).to(input.dtype)  # (T, D)
 
     def extra_repr(self) -> str:
@@ -126,9 +126,9 @@ def position_reconstruction_error(embeddings: Tensor, folds: int = 5) -> float:
 # --------------------------------------------------------------------------------- biases added to scores
 
 
-def relative_positions(queries: int, keys: int, offset: int = 0) -> Tensor:
+def relative_positions(queries: int, keys: int, offset: int | Tensor = 0) -> Tensor:
     """◆ r[i, j] = j − (i + offset): how far key j lies ahead of query i; `offset` is the first query's position."""
-    return weft.arange(keys) - weft.arange(offset, offset + queries).unsqueeze(-1)  # (L, S)
+    return weft.arange(keys) - (weft.arange(queries) + offset).unsqueeze(-1)  # (L, S)
 
 
 def relative_position_bucket(
@@ -176,7 +176,7 @@ class RelativePositionBias(Module):
     def reset_parameters(self) -> None:
         init.normal_(self.weight)
 
-    def forward(self, queries: int, keys: int, offset: int = 0) -> Tensor:
+    def forward(self, queries: int, keys: int, offset: int | Tensor = 0) -> Tensor:
         relative = relative_positions(queries, keys, offset)
         bucket = relative_position_bucket(relative, self.bidirectional, self.num_buckets, self.max_distance)
         return F.embedding(bucket, self.weight).permute(2, 0, 1)  # (L, S, H) → (H, L, S)

@@ -29,6 +29,7 @@ __all__ = [
     "NadarayaWatson",
     "ReducedRankScore",
     "ScaledDotScore",
+    "Score",
     "hard_weights",
     "length_mask",
     "linear_weights",
@@ -61,7 +62,12 @@ class Attention(Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        scores = self.score(query, key)
+        return self.collect(self.score(query, key), value, mask, lengths)
+
+    def collect(
+        self, scores: Tensor, value: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Contexts and weights from scores, for those who `compare` many queries with keys prepared once."""
         weights = self.weighting(scores, _merged_mask(scores, mask, lengths))
         return F.dropout(weights, self.dropout, self.training) @ value, weights
 
@@ -72,38 +78,56 @@ class Attention(Module):
 # --------------------------------------------------------------------------------------------- scores
 
 
-class DotScore(Module):
-    """◆ e = qᵀ k (N1 eq. 318, N2 §5.5.3). Shape: (*, L, D), (*, S, D) → (*, L, S)"""
+class Score(Module):
+    """e = a(q, k) in two parts: what is done with keys alone, once for any number of queries, and the comparison."""
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        _check_width(query, key, "DotScore")
-        return query @ key.mT
+        return self.compare(query, self.prepare(key))
+
+    def prepare(self, key: Tensor) -> Tensor:
+        """What `compare` takes for keys. Shape: (*, S, K) → (*, S, ·)"""
+        return key
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        """Shape: (*, L, Q), (*, S, ·) → (*, L, S)"""
+        raise NotImplementedError(f"{type(self).__name__} must define compare")
 
 
-class ScaledDotScore(Module):
+class DotScore(Score):
+    """◆ e = qᵀ k (N1 eq. 318, N2 §5.5.3). Shape: (*, L, D), (*, S, D) → (*, L, S)"""
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        _check_width(query, prepared, "DotScore")
+        return query @ prepared.mT
+
+
+class ScaledDotScore(Score):
     """◆ e = qᵀ k / √D, of variance 1 for independent entries of variance 1 (N2 §5.5.3, N4 §11).
 
     Shape: (*, L, D), (*, S, D) → (*, L, S)
     """
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        _check_width(query, key, "ScaledDotScore")
-        return query @ key.mT / math.sqrt(query.shape[-1])
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        _check_width(query, prepared, "ScaledDotScore")
+        return query @ prepared.mT / math.sqrt(query.shape[-1])
 
 
-class CosineScore(Module):
+class CosineScore(Score):
     """◆ e = qᵀ k / (‖q‖ ‖k‖), in [−1, 1] (N1 eq. 319). Shape: (*, L, D), (*, S, D) → (*, L, S)"""
 
     def __init__(self, eps: float = 1e-12) -> None:
         super().__init__()
         self.eps = eps
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        _check_width(query, key, "CosineScore")
-        return F.normalize(query, dim=-1, eps=self.eps) @ F.normalize(key, dim=-1, eps=self.eps).mT
+    def prepare(self, key: Tensor) -> Tensor:
+        return F.normalize(key, dim=-1, eps=self.eps)
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        _check_width(query, prepared, "CosineScore")
+        return F.normalize(query, dim=-1, eps=self.eps) @ prepared.mT
 
 
-class GeneralScore(Module):
+class GeneralScore(Score):
     """◆ e = qᵀ W k: bilinear, for queries and keys of different widths (N1 example 12.1, general attention).
 
     Shape: (*, L, Q), (*, S, K) → (*, L, S); weight (Q, K) from U(±1/√K)
@@ -117,14 +141,17 @@ class GeneralScore(Module):
     def reset_parameters(self) -> None:
         _draw(self.weight)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return query @ F.linear(key, self.weight).mT
+    def prepare(self, key: Tensor) -> Tensor:
+        return F.linear(key, self.weight)
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        return query @ prepared.mT
 
     def extra_repr(self) -> str:
         return "query_features={}, key_features={}".format(*self.weight.shape)
 
 
-class ReducedRankScore(Module):
+class ReducedRankScore(Score):
     """◆ e = (U q)ᵀ (V k): the general score with W = Uᵀ V of rank r, r (Q + K) weights instead of Q K.
 
     N1 example 12.1, reduced-rank multiplicative attention. Shape: (*, L, Q), (*, S, K) → (*, L, S);
@@ -143,15 +170,18 @@ class ReducedRankScore(Module):
         _draw(self.query_weight)
         _draw(self.key_weight)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return F.linear(query, self.query_weight) @ F.linear(key, self.key_weight).mT
+    def prepare(self, key: Tensor) -> Tensor:
+        return F.linear(key, self.key_weight)
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        return F.linear(query, self.query_weight) @ prepared.mT
 
     def extra_repr(self) -> str:
         (rank, queries), keys = self.query_weight.shape, self.key_weight.shape[1]
         return f"query_features={queries}, key_features={keys}, rank={rank}"
 
 
-class AdditiveScore(Module):
+class AdditiveScore(Score):
     """◆ e = vᵀ tanh(W k + V q): a network with one hidden layer of r units (N1 example 12.1, additive attention).
 
     Shape: (*, L, Q), (*, S, K) → (*, L, S), with (*, L, S, r) in between; query_weight V (r, Q) from U(±1/√Q),
@@ -171,9 +201,14 @@ class AdditiveScore(Module):
         for parameter in self.parameters():
             _draw(parameter)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        queries = F.linear(query, self.query_weight).unsqueeze(-2)  # (*, L, 1, r)
-        keys = F.linear(key, self.key_weight).unsqueeze(-3)  # (*, 1, S, r)
+    def prepare(self, key: Tensor) -> Tensor:
+        return F.linear(key, self.key_weight)
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        queries, keys = (
+            F.linear(query, self.query_weight).unsqueeze(-2),
+            prepared.unsqueeze(-3),
+        )  # (*, L, 1, r), (*, 1, S, r)
         return (queries + keys).tanh() @ self.vector  # (*, L, S)
 
     def extra_repr(self) -> str:

@@ -18,6 +18,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("BasicBlock", "Bottleneck", "ResNet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
         *("resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2"),
     ),
+    "resnet_hf": ("ResNetConfig", "ResNetForImageClassification", "ResNetModel"),
     "resnet_small": (
         *("CifarResNet", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet1202"),
         *("PreActBlock", "PreActBottleneck", "PreActResNet", "preact_resnet18", "preact_resnet34", "preact_resnet50"),
@@ -29,20 +30,42 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("VisionTransformer", "interpolate_embeddings", "vit_ti_16", "vit_s_16", "vit_b_16", "vit_b_32"),
         *("vit_l_16", "vit_l_32", "vit_h_14"),
     ),
+    "bart": (
+        *("BartConfig", "BartForConditionalGeneration", "BartForSequenceClassification", "BartModel"),
+        *("MarianConfig", "MarianMTModel", "MarianModel"),
+    ),
     "bert": (
         *("BertConfig", "BertForMaskedLM", "BertForNextSentencePrediction", "BertForPreTraining"),
         *("BertForQuestionAnswering", "BertForSequenceClassification", "BertForTokenClassification", "BertModel"),
         "pre_training_loss",
     ),
+    "albert": (
+        *("AlbertConfig", "AlbertForMaskedLM", "AlbertForPreTraining", "AlbertForQuestionAnswering"),
+        *("AlbertForSequenceClassification", "AlbertForTokenClassification", "AlbertModel"),
+    ),
     "distilbert": (
         *("DistilBertConfig", "DistilBertForMaskedLM", "DistilBertForQuestionAnswering", "DistilBertModel"),
         *("DistilBertForSequenceClassification", "DistilBertForTokenClassification"),
     ),
+    "electra": (
+        *("ElectraConfig", "ElectraForMaskedLM", "ElectraForPreTraining", "ElectraForQuestionAnswering"),
+        *("ElectraForSequenceClassification", "ElectraForTokenClassification", "ElectraModel"),
+    ),
+    "mpnet": (
+        *("MPNetConfig", "MPNetForMaskedLM", "MPNetForQuestionAnswering", "MPNetForSequenceClassification"),
+        *("MPNetForTokenClassification", "MPNetModel"),
+    ),
+    "opt": ("OPTConfig", "OPTForCausalLM", "OPTForSequenceClassification", "OPTModel"),
+    "gpt_neo": ("GPTNeoConfig", "GPTNeoForCausalLM", "GPTNeoForSequenceClassification", "GPTNeoModel"),
+    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", "GPTNeoXForSequenceClassification", "GPTNeoXModel"),
     "gpt": ("GPT2Config", "GPT2ForSequenceClassification", "GPT2LMHeadModel", "GPT2Model"),
     "llama": (
         *("LlamaConfig", "LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaModel"),
-        *("MistralConfig", "MistralForCausalLM", "MistralModel", "Qwen2Config", "Qwen2ForCausalLM", "Qwen2Model"),
-        *("Qwen3Config", "Qwen3ForCausalLM", "Qwen3Model"),
+        *(
+            f"{name}{part}"
+            for name in ("Mistral", "Qwen2", "Qwen3")
+            for part in ("Config", "ForCausalLM", "ForSequenceClassification", "Model")
+        ),
     ),
     "roberta": (
         *("RobertaConfig", "RobertaForMaskedLM", "RobertaForQuestionAnswering", "RobertaForSequenceClassification"),
@@ -51,7 +74,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "sentences": ("SentenceEncoder",),
     "t5": ("T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model"),
     "transformer_blocks": ("attention_maps",),
-    "vit_hf": ("ViTConfig", "ViTForImageClassification", "ViTModel"),
+    "vit_hf": (
+        *("DeiTConfig", "DeiTForImageClassification", "DeiTForImageClassificationWithTeacher", "DeiTModel"),
+        *("ViTConfig", "ViTForImageClassification", "ViTModel"),
+    ),
+    "cache": ("compiled_steps", "fixed_capacity"),
     "decoding": ("beam_search", "generate", "greedy_search", "recomputing", "sample"),
     "descent": ("descend",),
     "linear_models": (

@@ -5,7 +5,7 @@ x = LayerNorm(word[t_i] + position[i] + segment[s_i]), then N layers of
 
 Pre-training: 15 % of the tokens are hidden and predicted (MLM), and whether the second sentence follows the first (NSP).
 Keys are those of transformers. bert-base (12 layers, width 768) has 109,482,240 parameters with its pooler, MiniLM-L6
-22,713,216. Also for RoBERTa (roberta.py) and DistilBERT (distilbert.py), whose heads are these.
+22,713,216. RoBERTa, DistilBERT, ELECTRA, ALBERT and MPNet build upon these parts.
 """
 
 from __future__ import annotations
@@ -75,6 +75,16 @@ class BertConfig(Config):
             )
 
     @property
+    def embedding_width(self) -> int:
+        """The width of the tables of embeddings."""
+        return self.hidden_size
+
+    @property
+    def most_tokens(self) -> int:
+        """How long a text may be."""
+        return self.max_position_embeddings - (self.pad_token_id + 1 if self.after_padding else 0)
+
+    @property
     def head_dropout(self) -> float:
         return self.hidden_dropout_prob if self.classifier_dropout is None else self.classifier_dropout
 
@@ -90,23 +100,25 @@ class Encoded(NamedTuple):
 
 
 class BertEmbeddings(nn.Module):
-    """LayerNorm(word + position + segment). Shape: (B, T) → (B, T, C)"""
+    """LayerNorm(word + position + segment), without segments if type_vocab_size is 0. Shape: (B, T) → (B, T, E)"""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        width, padding = config.hidden_size, config.pad_token_id
+        width, padding = config.embedding_width, config.pad_token_id
         self.word_embeddings = nn.Embedding(config.vocab_size, width, padding_idx=padding)
         self.padding = padding if config.after_padding else None
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, width, padding_idx=self.padding)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, tokens: Tensor, segments: Tensor | None, positions: Tensor | None) -> Tensor:
         positions = self.positions(tokens) if positions is None else positions
-        segment = self.token_type_embeddings.weight[0] if segments is None else self.token_type_embeddings(segments)
-        x = self.word_embeddings(tokens) + segment + self.position_embeddings(positions)
-        return self.dropout(self.LayerNorm(x))
+        x = self.word_embeddings(tokens)
+        if self.token_type_embeddings is not None:
+            table = self.token_type_embeddings
+            x = x + (table.weight[0] if segments is None else table(segments))
+        return self.dropout(self.LayerNorm(x + self.position_embeddings(positions)))
 
     def positions(self, tokens: Tensor) -> Tensor:
         """0, 1, 2 …; where padding keeps its own number p: p + 1, p + 2 … for tokens. Shape: (B, T) → (T,) or (B, T)"""

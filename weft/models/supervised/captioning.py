@@ -53,8 +53,7 @@ class Captioner(nn.Module):
         """The state of the decoder before the first word."""
         regions = self.encoder(images).flatten(2).mT  # (B, M, h, w) → (B, M, h·w) → (B, h·w, M)
         hidden = self.bridge(regions.mean(1)).tanh().chunk(2, dim=-1)
-        looked = weft.zeros_like(regions[..., 0])  # (B, h·w)
-        return DecoderState(tuple(hidden), regions, weft.ones_like(looked, dtype=weft.bool), looked)
+        return self.decoder.begin(hidden, regions, weft.ones(regions.shape[:2], dtype=weft.bool))
 
     def step(self, words: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Scores of the word after the last one, for the functions of `decoding`. Shape: (B, T) → (B, V)
@@ -68,7 +67,7 @@ class Captioner(nn.Module):
         """Features after every word and where each step looked: (B, T) → (B, T, F), (B, T, h·w)."""
 
         def step(carry: tuple[Hidden, Tensor], x: Tensor) -> tuple[Any, Any]:
-            features, hidden, weights = self.decoder.step(x, carry[0], state.memory, state.mask)
+            features, hidden, weights = self.decoder.step(x, state._replace(hidden=carry[0]))
             return (hidden, weights), (features, weights)
 
         embedded = self.embedding(words).transpose(0, 1)  # (B, T, E) → (T, B, E)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 import weft
 
 from ... import nn
-from ...errors import OptionError
+from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
-from .decoding import generate, recomputing
+from .cache import EMPTY, Cache, chosen_steps
+from .decoding import generate
 from .pretrained import PretrainedModel, initialised
-from .transformer_blocks import KeyValues
 
 __all__ = ["CausalBody", "CausalClassifier", "CausalLM", "DecoderState"]
 
@@ -19,29 +19,24 @@ __all__ = ["CausalBody", "CausalClassifier", "CausalLM", "DecoderState"]
 class DecoderState(NamedTuple):
     """Keys and values of every layer; mask (B, S): 0 for padding, None if there is none; prefix (B,): see `visible`."""
 
-    past: tuple[KeyValues, ...] = ()
+    past: Cache = EMPTY
     mask: Tensor | None = None
     prefix: Tensor | None = None
 
-    @property
-    def length(self) -> int:
-        """The number of places seen."""
-        return self.past[0].keys.shape[-2] if self.past else 0
+    def with_capacity(self, capacity: int) -> DecoderState:
+        """The state after its first step with room for so many places."""
+        return self._replace(past=self.past.with_capacity(capacity), mask=_lengthened(self.mask, capacity))
 
 
 class CausalBody(PretrainedModel):
     """A stack of decoder layers with embeddings before and a norm after it; abstract: subclasses define `decode`."""
 
     heads = ("lm_head.", "score.")
+    most_places: int | None = None  # how long a text may be, None: as long as you like
 
     def decode(
-        self,
-        input_ids: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        past: tuple[KeyValues, ...],
-        prefix: Tensor | None,
-    ) -> tuple[Tensor, tuple[KeyValues, ...]]:
+        self, input_ids: Tensor, mask: Tensor | None, positions: Tensor, past: Cache, prefix: Tensor | None
+    ) -> tuple[Tensor, Cache]:
         """The last hidden states of the new tokens (B, T), and keys and values of all S places seen so far.
 
         Shape: (B, T), mask (B, S), positions (B or 1, T), prefix (B,) → (B, T, C)
@@ -61,7 +56,7 @@ class CausalBody(PretrainedModel):
         Shape: (B, T) three times, (B,) → (B, T, C)
         """
         positions = weft.arange(input_ids.shape[1]).unsqueeze(0) if position_ids is None else position_ids
-        return self.decode(input_ids, attention_mask, positions, (), prefix_lengths)[0]
+        return self.decode(input_ids, attention_mask, positions, EMPTY, prefix_lengths)[0]
 
 
 class _WithCausalBody(PretrainedModel):
@@ -101,12 +96,12 @@ class CausalLM(_WithCausalBody):
         positions then count tokens alone. Shape: (B, T) → (B, V)
         """
         state = DecoderState() if state is None else state
-        seen, total = state.length, state.length + tokens.shape[1]
-        mask = _lengthened(state.mask, total)
+        new, mask = tokens.shape[1], _lengthened(state.mask, state.past.keys_after(tokens.shape[1]))
+        places = weft.arange(new) + state.past.start
         if mask is None:
-            positions = weft.arange(seen, total).unsqueeze(0)  # (1, T)
+            positions = places.unsqueeze(0)  # (1, T)
         else:
-            positions = (mask.cumsum(1) - 1).clamp(min=0)[:, seen:]  # (B, T)
+            positions = (mask.cumsum(1) - 1).clamp(min=0).index_select(1, places)  # (B, T)
         hidden, past = self.decoder.decode(tokens, mask, positions, state.past, state.prefix)
         return self.lm_head(hidden[:, -1]), DecoderState(past, mask, state.prefix)
 
@@ -116,17 +111,32 @@ class CausalLM(_WithCausalBody):
         attention_mask: Tensor | None = None,
         *,
         prefix_lengths: Tensor | None = None,
+        max_new_tokens: int = 20,
         use_cache: bool = True,
+        compiled: bool = False,
         **options: Any,
     ) -> Tensor:
         """Beginnings (B, T), padded on the left where they differ in length, continued; options as in `decoding`.
 
-        End and padding tokens are the config's unless given. Shape: (B, T) → (B, ≤ T + max_new_tokens)
+        End and padding tokens are the config's unless given. compiled: the step of one token as a plan, made at the
+        first use for this batch and capacity and kept with the model. Shape: (B, T) → (B, ≤ T + max_new_tokens)
         """
-        options = {"eos_token_id": self.config.eos_token_id, "pad_token_id": self.config.pad_token_id, **options}
+        ends = {"eos_token_id": self.config.eos_token_id, "pad_token_id": self.config.pad_token_id}
         mask = None if attention_mask is None else attention_mask.to(weft.int64)
-        start = DecoderState((), mask, prefix_lengths)
-        return generate(self.step if use_cache else recomputing(self._all), input_ids, start, **options)
+        start = DecoderState(EMPTY, mask, prefix_lengths)
+        places, most = self._places(input_ids.shape[-1], max_new_tokens), self.decoder.most_places
+        step = chosen_steps(self, self._all, places, most, use_cache=use_cache, compiled=compiled)
+        return generate(step, input_ids, start, max_new_tokens=max_new_tokens, **{**ends, **options})
+
+    def _places(self, length: int, new: int) -> int:
+        """How many places the model reads; the last new token is written alone."""
+        places, most = length + max(new - 1, 0), self.decoder.most_places
+        if most is not None and places > most:
+            raise ShapeError(
+                f"generate: expected at most {most} places, the model's positions, got {length} tokens and "
+                f"max_new_tokens={new}; {max(most + 1 - length, 0)} new ones have room"
+            )
+        return places
 
     def _all(self, tokens: Tensor, start: DecoderState) -> Tensor:
         """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""

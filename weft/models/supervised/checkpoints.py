@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,8 @@ TORCHVISION: dict[str, tuple[str, ...]] = {
     "vgg": tuple(f"vgg{depth}{norm}" for depth in (11, 13, 16, 19) for norm in ("", "_bn")),
     "vit": ("vit_b_16", "vit_b_32", "vit_l_16", "vit_l_32", "vit_h_14"),
 }
+PREFIXES = ("module.", "_orig_mod.")  # what parallel and compiled models put before all keys
+HEAD = re.compile(r"(fc|head|heads\.head|classifier(\.\d+)?)\.weight")  # what the last layer is called
 WRAPPERS = ("state_dict", "model_state_dict", "model")  # where training scripts put the state dict among other things
 
 
@@ -67,7 +70,7 @@ def read_state_dict(file: Path) -> Mapping[str, Tensor]:
     """The state dict in a `.safetensors` file or in one that PyTorch wrote.
 
     It may lie under "state_dict", "model_state_dict" or "model" in a larger checkpoint, and all its keys may begin with
-    "module.", as `DataParallel` writes them.
+    "module." or "_orig_mod.", as `DataParallel` and `torch.compile` write them.
     """
     if not os.path.isfile(file):
         raise FileNotFoundError(f"weights: no file {os.fspath(file)!r}; Weft downloads none, give the path of a file")
@@ -80,14 +83,15 @@ def read_state_dict(file: Path) -> Mapping[str, Tensor]:
             f"{os.fspath(file)}: expected a state dict, names with tensors, got {type(state).__name__}"
             + (f" with {', '.join(map(repr, list(state)[:5]))}" if isinstance(state, Mapping) and state else "")
         )
-    if all(key.startswith("module.") for key in state):
-        return {key.removeprefix("module."): value for key, value in state.items()}
+    while prefix := next((prefix for prefix in PREFIXES if all(key.startswith(prefix) for key in state)), None):
+        state = {key.removeprefix(prefix): value for key, value in state.items()}
     return state
 
 
 def _classes(state: Mapping[str, Tensor], file: Path) -> int:
-    """The rows of the last matrix: every model ends with a linear layer."""
-    matrices = [value for value in state.values() if isinstance(value, Tensor) and value.ndim == 2]
+    """The rows of the last matrix with the name of a last layer: files need not have the order of the model."""
+    matrices = [key for key, value in state.items() if isinstance(value, Tensor) and value.ndim == 2]
     if not matrices:
         raise OptionError(f"{os.fspath(file)}: no matrix among the weights, so the number of classes is unknown")
-    return matrices[-1].shape[0]
+    heads = sorted(key for key in matrices if HEAD.fullmatch(key))
+    return state[(heads or matrices)[-1]].shape[0]

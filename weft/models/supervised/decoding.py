@@ -5,7 +5,8 @@
 tokens (B, T) int64 are those the model has not seen yet: the beginnings at first, then one new token a row. `state` is
 None at first, or what the model starts from (an encoded source, say), then what the last step returned: a tree of
 tensors whose first dimension is the batch. logits (B, V) score the token after the last one. `recomputing` makes a step
-of a model that keeps no state. Nothing is recorded; call `model.eval()` first.
+of a model that keeps no state; with the cache of fixed capacity in `cache` a step has the same sizes for every token, so
+that it can be compiled. Nothing is recorded; call `model.eval()` first.
 
 >>> greedy_search(model.step, weft.tensor([[5, 7]]), max_new_tokens=3, eos_token_id=2)
 tensor([[5, 7, 9, 4, 2]])

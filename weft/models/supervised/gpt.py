@@ -19,9 +19,10 @@ from typing import ClassVar
 from ... import nn
 from ...errors import ShapeError
 from ...tensor import Tensor
+from .cache import Cache, Past
 from .causal import CausalBody, CausalClassifier, CausalLM
 from .pretrained import Config, initialised
-from .transformer_blocks import Conv1D, KeyValues, Visible, activation, append, attend, split_heads, visible
+from .transformer_blocks import Conv1D, KeyValues, Visible, activation, attend, split_heads, visible
 
 __all__ = ["GPT2Config", "GPT2ForSequenceClassification", "GPT2LMHeadModel", "GPT2Model"]
 
@@ -65,9 +66,9 @@ class GPT2Attention(nn.Module):
         self.c_attn, self.c_proj = Conv1D(config.n_embd, 3 * config.n_embd), Conv1D(config.n_embd, config.n_embd)
         self.resid_dropout = nn.Dropout(config.resid_pdrop)
 
-    def forward(self, x: Tensor, seen: Visible, past: KeyValues | None) -> tuple[Tensor, KeyValues]:
+    def forward(self, x: Tensor, seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
         q, k, v = (split_heads(part, self.heads) for part in self.c_attn(x).chunk(3, -1))
-        pairs = append(past, k, v)
+        pairs = past.append(k, v)
         y = attend(q, pairs, seen, scale=self.scale, dropout=self.dropout if self.training else 0.0)
         return self.resid_dropout(self.c_proj(y)), pairs
 
@@ -96,7 +97,7 @@ class GPT2Block(nn.Module):
         self.ln_2 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
         self.mlp = GPT2MLP(config)
 
-    def forward(self, x: Tensor, seen: Visible, past: KeyValues | None) -> tuple[Tensor, KeyValues]:
+    def forward(self, x: Tensor, seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
         y, pairs = self.attn(self.ln_1(x), seen, past)
         x = x + y
         return x + self.mlp(self.ln_2(x)), pairs
@@ -123,24 +124,23 @@ class GPT2Model(CausalBody):
     def get_input_embeddings(self) -> nn.Embedding:
         return self.wte
 
+    @property
+    def most_places(self) -> int:
+        return self.config.n_positions
+
     def decode(
-        self,
-        input_ids: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        past: tuple[KeyValues, ...],
-        prefix: Tensor | None,
-    ) -> tuple[Tensor, tuple[KeyValues, ...]]:
+        self, input_ids: Tensor, mask: Tensor | None, positions: Tensor, past: Cache, prefix: Tensor | None
+    ) -> tuple[Tensor, Cache]:
         length = input_ids.shape[1]
-        keys = length + (past[0].keys.shape[-2] if past else 0)
+        keys = past.keys_after(length)
         if keys > self.config.n_positions:
             raise ShapeError(f"input_ids: expected at most {self.config.n_positions} tokens (n_positions), got {keys}")
-        seen = visible(mask, length, keys, causal=True, prefix=prefix)
+        seen = visible(mask, length, keys, causal=True, prefix=prefix, start=past.length)
         x, pairs = self.drop(self.wte(input_ids) + self.wpe(positions)), []
-        for number, block in enumerate(self.h):
-            x, kept = block(x, seen, past[number] if past else None)
+        for block, before in zip(self.h, past.before(len(self.h)), strict=True):
+            x, kept = block(x, seen, before)
             pairs.append(kept)
-        return self.ln_f(x), tuple(pairs)
+        return self.ln_f(x), past.after(pairs, length)
 
 
 class GPT2LMHeadModel(CausalLM):

@@ -19,10 +19,11 @@ from typing import Any, ClassVar, Self
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
+from .cache import Cache, Past
 from .causal import CausalBody, CausalClassifier, CausalLM
 from .pretrained import Config, initialised
 from .rotary import Rotary, rotate_halves
-from .transformer_blocks import GatedFeedForward, KeyValues, Visible, append, attend, split_heads, visible
+from .transformer_blocks import GatedFeedForward, KeyValues, Visible, attend, split_heads, visible
 
 __all__ = [
     "LlamaConfig",
@@ -31,12 +32,15 @@ __all__ = [
     "LlamaModel",
     "MistralConfig",
     "MistralForCausalLM",
+    "MistralForSequenceClassification",
     "MistralModel",
     "Qwen2Config",
     "Qwen2ForCausalLM",
+    "Qwen2ForSequenceClassification",
     "Qwen2Model",
     "Qwen3Config",
     "Qwen3ForCausalLM",
+    "Qwen3ForSequenceClassification",
     "Qwen3Model",
 ]
 
@@ -179,13 +183,11 @@ class LlamaAttention(nn.Module):
             norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps) if config.query_norm else None
             self.add_module(name, norm)
 
-    def forward(
-        self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: KeyValues | None
-    ) -> tuple[Tensor, KeyValues]:
+    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
         q, k = split_heads(self.q_proj(x), self.heads), split_heads(self.k_proj(x), self.groups)
         if self.q_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        pairs = append(past, rotate_halves(k, *turns), split_heads(self.v_proj(x), self.groups))
+        pairs = past.append(rotate_halves(k, *turns), split_heads(self.v_proj(x), self.groups))
         y = attend(rotate_halves(q, *turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
         return self.o_proj(y), pairs
 
@@ -200,9 +202,7 @@ class LlamaLayer(nn.Module):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def forward(
-        self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: KeyValues | None
-    ) -> tuple[Tensor, KeyValues]:
+    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
         y, pairs = self.self_attn(self.input_layernorm(x), turns, seen, past)
         x = x + y
         return x + self.mlp(self.post_attention_layernorm(x)), pairs
@@ -228,24 +228,20 @@ class LlamaModel(CausalBody):
         return self.embed_tokens
 
     def decode(
-        self,
-        input_ids: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        past: tuple[KeyValues, ...],
-        prefix: Tensor | None,
-    ) -> tuple[Tensor, tuple[KeyValues, ...]]:
+        self, input_ids: Tensor, mask: Tensor | None, positions: Tensor, past: Cache, prefix: Tensor | None
+    ) -> tuple[Tensor, Cache]:
         length = input_ids.shape[1]
-        keys = length + (past[0].keys.shape[-2] if past else 0)
+        keys = past.keys_after(length)
         windows = [self.config.window(number) for number in range(len(self.layers))]
-        seen = {w: visible(mask, length, keys, causal=True, prefix=prefix, window=w) for w in set(windows)}
+        pairs_seen = {"causal": True, "prefix": prefix, "start": past.length}
+        seen = {window: visible(mask, length, keys, window=window, **pairs_seen) for window in set(windows)}
         x, pairs = self.embed_tokens(input_ids), []
-        cos, sin = self.rotary.turns(positions, keys)
+        cos, sin = self.rotary.turns(positions, past.start + length)
         turns = cos.to(x.dtype), sin.to(x.dtype)
-        for number, layer in enumerate(self.layers):
-            x, kept = layer(x, turns, seen[windows[number]], past[number] if past else None)
+        for layer, window, before in zip(self.layers, windows, past.before(len(windows)), strict=True):
+            x, kept = layer(x, turns, seen[window], before)
             pairs.append(kept)
-        return self.norm(x), tuple(pairs)
+        return self.norm(x), past.after(pairs, length)
 
 
 class LlamaForCausalLM(CausalLM):
@@ -276,6 +272,12 @@ class MistralForCausalLM(LlamaForCausalLM):
     config_class, body_class = MistralConfig, MistralModel
 
 
+class MistralForSequenceClassification(LlamaForSequenceClassification):
+    """Mistral with scores of classes."""
+
+    config_class, body_class = MistralConfig, MistralModel
+
+
 class Qwen2Model(LlamaModel):
     """Qwen2 without a head."""
 
@@ -288,6 +290,12 @@ class Qwen2ForCausalLM(LlamaForCausalLM):
     config_class, body_class = Qwen2Config, Qwen2Model
 
 
+class Qwen2ForSequenceClassification(LlamaForSequenceClassification):
+    """Qwen2 with scores of classes."""
+
+    config_class, body_class = Qwen2Config, Qwen2Model
+
+
 class Qwen3Model(LlamaModel):
     """Qwen3 without a head."""
 
@@ -296,5 +304,11 @@ class Qwen3Model(LlamaModel):
 
 class Qwen3ForCausalLM(LlamaForCausalLM):
     """Qwen3 with scores of the next token."""
+
+    config_class, body_class = Qwen3Config, Qwen3Model
+
+
+class Qwen3ForSequenceClassification(LlamaForSequenceClassification):
+    """Qwen3 with scores of classes."""
 
     config_class, body_class = Qwen3Config, Qwen3Model

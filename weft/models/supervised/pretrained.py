@@ -21,6 +21,18 @@ __all__ = ["Config", "PretrainedModel", "initialised"]
 
 M = TypeVar("M", bound=nn.Module)
 
+# names that older files and other families have for a field: the first that is there counts
+SPELLINGS: tuple[tuple[str, ...], ...] = (
+    ("hidden_size", "n_embd", "d_model", "dim"),
+    ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    ("intermediate_size", "hidden_dim", "ffn_dim", "d_ff", "n_inner"),
+    ("max_position_embeddings", "n_positions", "n_ctx"),
+    ("hidden_act", "activation_function", "activation"),
+    ("initializer_range", "init_std"),
+    ("num_labels", "_num_labels"),
+)
+
 
 @dataclass(kw_only=True)
 class Config:
@@ -46,7 +58,7 @@ class Config:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise OptionError(f"{type(self).__name__}: {name} must be a positive integer, got {value!r}")
-        width, heads = (getattr(self, name) for name in self.width_and_heads)
+        width, heads = (getattr(self, name, 1) for name in self.width_and_heads)
         if self._heads_divide() and width % heads:
             raise OptionError(f"{type(self).__name__}: {heads} heads do not divide a width of {width}")
         if self.id2label is not None:
@@ -67,7 +79,7 @@ class Config:
             changes.setdefault("id2label", None)
         given = {
             name: value
-            for name, value in fields.items()
+            for name, value in {**_respelled(fields, known), **fields}.items()
             if name in known and (value is not None or name.endswith("_token_id"))
         }
         return cls(**{**given, **changes})
@@ -81,16 +93,33 @@ class Config:
         return {"model_type": self.model_type, **fields, "id2label": labels, "label2id": names}
 
 
+def _respelled(fields: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+    """Fields under their names here that have another name in a file."""
+    found = {}
+    for names in SPELLINGS:
+        here = [name for name in names if name in known]
+        others = [fields[name] for name in names if name not in known and fields.get(name) is not None]
+        if here and others:
+            found[here[0]] = others[0]
+    return found
+
+
 class PretrainedModel(nn.Module):
     """A model made of a config, with Hugging Face's keys; abstract.
 
     body: the attribute under which models with a head hold what all of the family share, "bert" say; "" if there is none.
     heads: beginnings of keys that only some models of the family have; files may lack them or have more of them.
+    renamed: beginnings of keys in files with those that they have here.
+    newer: patterns of keys that later versions of transformers have in memory, with those of the files.
+    optional: ends of keys that files may have or not, since their values can be computed.
     """
 
     config_class: ClassVar[type[Config]]
     body: ClassVar[str] = ""
     heads: ClassVar[tuple[str, ...]] = ()
+    renamed: ClassVar[tuple[tuple[str, str], ...]] = ()
+    newer: ClassVar[tuple[tuple[str, str], ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
 
     config: Config
     folder: str | None = None

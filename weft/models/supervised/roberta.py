@@ -76,7 +76,7 @@ class RobertaForMaskedLM(RobertaBody):
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__(config)
-        self.lm_head = RobertaPredictions(config, self.roberta.embeddings.word_embeddings.weight)
+        self.lm_head = RobertaPredictions(config, getattr(self, self.body).embeddings.word_embeddings.weight)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
         return self.lm_head(self.encode(input_ids, attention_mask, **more).last_hidden_state)

@@ -57,38 +57,40 @@ class Rotary:
     def kind(self) -> str:
         return self.scaling.get("rope_type", self.scaling.get("type", "default"))
 
-    def frequencies(self, length: int = 0) -> tuple[np.ndarray, float]:
+    def frequencies(self, length: int | Tensor = 0) -> tuple[Tensor, float]:
         """f for a context of this length, (D/2,) float32, and a factor for queries and keys."""
         plain = self.base ** -(np.arange(0, self.width, 2) / self.width)
         found, factor = SCALINGS[self.kind](plain, self, length)
-        return found.astype(np.float32), factor
+        return weft.as_tensor(found).to(weft.float32), factor
 
-    def turns(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    def turns(self, positions: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
         """cos and sin of the angles, in single precision as the models were trained. Shape: (B, T) → (B, 1, T, D/2)"""
         frequencies, factor = self.frequencies(length)
-        angles = positions[:, None, :, None].to(weft.float32) * weft.from_numpy(frequencies)
+        angles = positions[:, None, :, None].to(weft.float32) * frequencies
         cos, sin = angles.cos(), angles.sin()
         return (cos, sin) if factor == 1 else (cos * factor, sin * factor)
 
 
-Scaled = tuple[np.ndarray, float]
+Scaled = tuple[np.ndarray | Tensor, float]
 
 
-def _unscaled(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+def _unscaled(f: np.ndarray, rope: Rotary, length: int | Tensor) -> Scaled:
     return f, 1.0
 
 
-def _linear(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+def _linear(f: np.ndarray, rope: Rotary, length: int | Tensor) -> Scaled:
     return f / rope.scaling["factor"], 1.0
 
 
-def _dynamic(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+def _dynamic(f: np.ndarray, rope: Rotary, length: int | Tensor) -> Scaled:
     factor, most, width = rope.scaling["factor"], rope.max_position, rope.width
-    growth = factor * max(length, most) / most - (factor - 1)
-    return f * growth ** -(np.arange(0, width, 2) / (width - 2)), 1.0  # (base · growth^(D/(D−2)))^(−2k/D)
+    longest = weft.as_tensor(length).to(weft.float64).clamp(min=most)  # a tensor: compiled steps do not know the length
+    growth = factor * longest / most - (factor - 1)
+    powers = growth ** -(weft.arange(0, width, 2, dtype=weft.float64) / (width - 2))
+    return weft.as_tensor(f) * powers, 1.0  # (base · growth^(D/(D−2)))^(−2k/D)
 
 
-def _llama3(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+def _llama3(f: np.ndarray, rope: Rotary, length: int | Tensor) -> Scaled:
     names = ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor", "factor")
     original, low, high, factor = (rope.scaling[name] for name in names)
     turns = original * f / (2 * math.pi)  # how often a pair goes round in the original context
@@ -96,7 +98,7 @@ def _llama3(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
     return f * (kept + (1 - kept) / factor), 1.0
 
 
-def _yarn(f: np.ndarray, rope: Rotary, length: int) -> Scaled:
+def _yarn(f: np.ndarray, rope: Rotary, length: int | Tensor) -> Scaled:
     scaling, width = rope.scaling, rope.width
     original = scaling.get("original_max_position_embeddings") or rope.max_position
     factor = scaling.get("factor") or rope.max_position / original
@@ -126,7 +128,7 @@ def _yarn_factor(factor: float, scaling: Mapping[str, Any]) -> float:
     return growth(1.0)
 
 
-SCALINGS: dict[str, Callable[[np.ndarray, Rotary, int], Scaled]] = {
+SCALINGS: dict[str, Callable[[np.ndarray, Rotary, int | Tensor], Scaled]] = {
     "default": _unscaled,
     "linear": _linear,
     "dynamic": _dynamic,

@@ -97,22 +97,27 @@ class SentenceEncoder(nn.Module):
     @classmethod
     def from_pretrained(cls, folder: Path, **changes: Any) -> Self:
         """The model of a folder of sentence-transformers (modules.json), or of an encoder's: mean of tokens, norm 1."""
-        from ...io.huggingface import from_pretrained
+        from ...io.huggingface import body_architecture, from_pretrained
 
         path = os.fspath(folder)
-        steps = {_kind(row): os.path.join(path, row.get("path", "")) for row in _modules(path)}
-        body = steps.pop("Transformer", path)
-        encoder = from_pretrained(body, **changes)
-        modes = _modes(steps.pop("Pooling")) if "Pooling" in steps else ["mean_tokens"]
-        dense = _dense(steps.pop("Dense")) if "Dense" in steps else None
-        normalize = steps.pop("Normalize", None) is not None or not os.path.isfile(os.path.join(path, "modules.json"))
-        if steps:
-            raise OptionError(f"{path}: modules.json has parts that are not supported: {', '.join(steps)}")
+        steps = [(_kind(row), os.path.join(path, row.get("path", ""))) for row in _modules(path)]
+        body = next((place for kind, place in steps if kind == "Transformer"), path)
+        encoder = from_pretrained(body, **{"architecture": body_architecture(body), **changes})
+        poolings = [_modes(place) for kind, place in steps if kind == "Pooling"] or [["mean_tokens"]]
+        rest = [(kind, place) for kind, place in steps if kind not in ("Transformer", "Pooling")]
+        unknown = [kind for kind, _ in rest if kind not in PARTS]
+        if unknown or len(poolings) > 1:
+            raise OptionError(
+                f"{path}: modules.json has parts that are not supported: {', '.join(unknown or ['Pooling'])}"
+            )
+        normalize = not steps or (bool(rest) and rest[-1][0] == "Normalize")
+        parts = [PARTS[kind](place) for kind, place in (rest[:-1] if steps and normalize else rest)]
+        dense = nn.Sequential(*parts) if parts else None
         file = os.path.join(body, "sentence_bert_config.json")
         reading = _read(file) if os.path.isfile(file) else {}
-        most = reading.get("max_seq_length") or getattr(encoder.config, "max_position_embeddings", None)
         lower = bool(reading.get("do_lower_case"))
-        return cls(encoder, encoder.tokenizer, modes, dense, normalize, most, lower).eval()
+        most = _most_tokens(encoder.config, reading.get("max_seq_length"))
+        return cls(encoder, encoder.tokenizer, poolings[0], dense, normalize, most, lower).eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Shape: (B, T), (B, T) → (B, D)"""
@@ -137,7 +142,20 @@ class SentenceEncoder(nn.Module):
             return weft.cat(rows)[weft.tensor(order).argsort()]
 
 
+class Normalize(nn.Module):
+    """x / |x|. Shape: (B, C) → (B, C)"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.normalize(x, dim=-1)
+
+
 # ------------------------------------------------------------------------------------------- files
+
+
+def _most_tokens(config: Any, asked: int | None) -> int | None:
+    """How many tokens of a text are read: no more than the encoder has positions for."""
+    room = getattr(config, "most_tokens", getattr(config, "max_position_embeddings", None))
+    return min(asked, room) if asked and room else asked or room
 
 
 def _modules(folder: str) -> list[dict[str, Any]]:
@@ -173,6 +191,23 @@ def _dense(folder: str) -> nn.Module:
     linear = nn.Linear(fields["in_features"], fields["out_features"], bias=fields.get("bias", True))
     linear.load_state_dict({key.removeprefix("linear."): value for key, value in read_weights(folder).items()})
     return nn.Sequential(linear, getattr(nn, name)())
+
+
+def _layer_norm(folder: str) -> nn.Module:
+    from ...io.huggingface import read_weights
+
+    norm = nn.LayerNorm(_read(os.path.join(folder, "config.json"))["dimension"])
+    norm.load_state_dict({key.removeprefix("norm."): value for key, value in read_weights(folder).items()})
+    return norm
+
+
+# what may come after the pooling
+PARTS: dict[str, Callable[[str], nn.Module]] = {
+    "Dense": _dense,
+    "LayerNorm": _layer_norm,
+    "Normalize": lambda folder: Normalize(),
+    "Dropout": lambda folder: nn.Identity(),  # vectors are made without
+}
 
 
 def _read(file: str) -> Any:

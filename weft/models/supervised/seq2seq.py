@@ -25,32 +25,39 @@ Hidden = tuple[Tensor, ...]
 
 
 class DecoderState(NamedTuple):
-    """hidden: h (and c) of the decoder, (B, H) each; memory (B, S, M); mask (B, S), True at source tokens; weights: where
-    the last step looked, (B, S)."""
+    """hidden: h (and c) of the decoder, (B, H) each; memory (B, S, M) and what of it is compared, keys (B, S, ·); mask
+    (B, S), True at source tokens; weights: where the last step looked, (B, S)."""
 
     hidden: Hidden
     memory: Tensor
+    keys: Tensor
     mask: Tensor
     weights: Tensor
 
 
 class Decoder(nn.Module):
-    """What decoders share: `step(embedded, hidden, memory, mask)` → features, hidden, weights."""
+    """What decoders share: `step(embedded, state)` → features, hidden, weights."""
 
     out_features: int
+
+    def begin(self, hidden: Hidden, memory: Tensor, mask: Tensor) -> DecoderState:
+        """The state before the first step. Shape: (B, H), (B, S, M), (B, S)"""
+        weights = weft.zeros(mask.shape, dtype=memory.dtype)
+        return DecoderState(tuple(hidden), memory, self.attention.score.prepare(memory), mask, weights)
 
     def advance(self, x: Tensor, hidden: Hidden) -> Hidden:
         """One step of the cell."""
         state = self.cell(x, hidden if isinstance(self.cell, nn.LSTMCell) else hidden[0])
         return (state,) if isinstance(state, Tensor) else tuple(state)
 
-    def step(self, x: Tensor, hidden: Hidden, memory: Tensor, mask: Tensor) -> tuple[Tensor, Hidden, Tensor]:
-        """Shape: x (B, E), hidden (B, H), memory (B, S, M), mask (B, S) → (B, out_features), hidden, (B, S)"""
+    def step(self, x: Tensor, state: DecoderState) -> tuple[Tensor, Hidden, Tensor]:
+        """Shape: x (B, E) → features (B, out_features), hidden (B, H), weights (B, S)"""
         raise NotImplementedError(f"{type(self).__name__} must define step")
 
-    def attend(self, query: Tensor, memory: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def attend(self, query: Tensor, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context and weights of one query. Shape: (B, H) → (B, M), (B, S)"""
-        context, weights = self.attention(query.unsqueeze(1), memory, memory, mask.unsqueeze(1))
+        scores = self.attention.score.compare(query.unsqueeze(1), state.keys)  # (B, 1, S)
+        context, weights = self.attention.collect(scores, state.memory, state.mask.unsqueeze(1))
         return context.squeeze(1), weights.squeeze(1)
 
 
@@ -62,9 +69,12 @@ class PlainDecoder(Decoder):
         self.cell = CELLS[cell](embedding_dim, hidden_size)
         self.out_features = hidden_size
 
-    def step(self, x: Tensor, hidden: Hidden, memory: Tensor, mask: Tensor) -> tuple[Tensor, Hidden, Tensor]:
-        hidden = self.advance(x, hidden)
-        return hidden[0], hidden, weft.zeros_like(memory[..., 0])
+    def begin(self, hidden: Hidden, memory: Tensor, mask: Tensor) -> DecoderState:
+        return DecoderState(tuple(hidden), memory, memory, mask, weft.zeros(mask.shape, dtype=memory.dtype))
+
+    def step(self, x: Tensor, state: DecoderState) -> tuple[Tensor, Hidden, Tensor]:
+        hidden = self.advance(x, state.hidden)
+        return hidden[0], hidden, weft.zeros_like(state.memory[..., 0])
 
 
 class BahdanauDecoder(Decoder):
@@ -79,9 +89,9 @@ class BahdanauDecoder(Decoder):
         self.cell = CELLS[cell](embedding_dim + memory, hidden_size)
         self.out_features = hidden_size + memory + embedding_dim
 
-    def step(self, x: Tensor, hidden: Hidden, memory: Tensor, mask: Tensor) -> tuple[Tensor, Hidden, Tensor]:
-        context, weights = self.attend(hidden[0], memory, mask)
-        hidden = self.advance(weft.cat([x, context], -1), hidden)
+    def step(self, x: Tensor, state: DecoderState) -> tuple[Tensor, Hidden, Tensor]:
+        context, weights = self.attend(state.hidden[0], state)
+        hidden = self.advance(weft.cat([x, context], -1), state.hidden)
         return weft.cat([hidden[0], context, x], -1), hidden, weights
 
 
@@ -98,9 +108,9 @@ class LuongDecoder(Decoder):
         self.combine = nn.Linear(memory + hidden_size, hidden_size, bias=False)
         self.out_features = hidden_size
 
-    def step(self, x: Tensor, hidden: Hidden, memory: Tensor, mask: Tensor) -> tuple[Tensor, Hidden, Tensor]:
-        hidden = self.advance(x, hidden)
-        context, weights = self.attend(hidden[0], memory, mask)
+    def step(self, x: Tensor, state: DecoderState) -> tuple[Tensor, Hidden, Tensor]:
+        hidden = self.advance(x, state.hidden)
+        context, weights = self.attend(hidden[0], state)
         return self.combine(weft.cat([context, hidden[0]], -1)).tanh(), hidden, weights
 
 
@@ -165,23 +175,23 @@ class Seq2Seq(nn.Module):
         mask = length_mask(lengths, steps)
         final = final_state(memory, lengths, self.encoder.rnn.hidden_size)  # (B, M)
         hidden = self.bridge(final).tanh().chunk(self.parts, dim=-1)
-        return DecoderState(tuple(hidden), memory, mask, weft.zeros(batch, steps, dtype=memory.dtype))
+        return self.decoder.begin(hidden, memory, mask)
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Scores after more tokens, for `decoding`; the first state is that of `start`. Shape: (B, T) → (B, V)"""
         for now in tokens.unbind(1):
-            features, hidden, weights = self._features(now, state.hidden, state)
+            features, hidden, weights = self._features(now, state)
             state = state._replace(hidden=hidden, weights=weights)
         return self.output(self.drop(features)), state
 
-    def _features(self, tokens: Tensor, hidden: Hidden, state: DecoderState) -> tuple[Tensor, Hidden, Tensor]:
-        return self.decoder.step(self.drop(self.embedding(tokens)), hidden, state.memory, state.mask)
+    def _features(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, Hidden, Tensor]:
+        return self.decoder.step(self.drop(self.embedding(tokens)), state)
 
     def _forced(self, target: Tensor, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Every step is given the right token; scores of all places are one product."""
 
         def step(hidden: Hidden, x: Tensor) -> tuple[Hidden, Any]:
-            features, hidden, weights = self.decoder.step(x, hidden, state.memory, state.mask)
+            features, hidden, weights = self.decoder.step(x, state._replace(hidden=hidden))
             return hidden, (features, weights)
 
         embedded = self.drop(self.embedding(target)).transpose(0, 1)  # (B, T, E) → (T, B, E)
@@ -195,7 +205,7 @@ class Seq2Seq(nn.Module):
 
         def step(carry: Any, now: Any) -> tuple[Any, Any]:
             (hidden, said), (right, free) = carry, now
-            features, hidden, weights = self._features(weft.where(free, said, right), hidden, state)
+            features, hidden, weights = self._features(weft.where(free, said, right), state._replace(hidden=hidden))
             logits = self.output(self.drop(features))
             return (hidden, logits.detach().argmax(-1)), (logits, weights)
 

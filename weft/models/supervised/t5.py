@@ -16,9 +16,10 @@ import weft
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
-from .decoding import generate, recomputing
+from .cache import EMPTY, Cache, Past, chosen_steps
+from .decoding import generate
 from .pretrained import Config, PretrainedModel
-from .transformer_blocks import KeyValues, Visible, activation, append, attend, split_heads, visible
+from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
 
 __all__ = ["T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model", "T5State"]
 
@@ -147,13 +148,13 @@ class T5Block(nn.Module):
         x: Tensor,
         seen: Visible,
         bias: Tensor,
-        past: KeyValues | None = None,
+        past: Past,
         memory: KeyValues | None = None,
         memory_seen: Visible | None = None,
     ) -> tuple[Tensor, KeyValues]:
         own, *cross, last = self.layer
         y = own["layer_norm"](x)
-        pairs = append(past, *own["SelfAttention"].pairs(y))
+        pairs = past.append(*own["SelfAttention"].pairs(y))
         x = x + self.dropout(own["SelfAttention"](y, pairs, seen, bias))
         for part in cross:
             y = part["layer_norm"](x)
@@ -184,21 +185,21 @@ class T5Stack(nn.Module):
         self,
         tokens: Tensor,
         mask: Tensor | None,
-        past: tuple[KeyValues, ...] = (),
+        past: Cache = EMPTY,
         memory: tuple[KeyValues, ...] = (),
         memory_mask: Tensor | None = None,
-    ) -> tuple[Tensor, tuple[KeyValues, ...]]:
+    ) -> tuple[Tensor, Cache]:
         """Hidden states of the tokens (B, T, C), and keys and values of all places; memory: those of the encoder."""
-        length, seen_before = tokens.shape[1], past[0].keys.shape[-2] if past else 0
-        keys = seen_before + length
-        seen = visible(mask, length, keys, causal=self.causal)
-        bias = self.block[0].layer[0]["SelfAttention"].relative_attention_bias(length, keys, seen_before).unsqueeze(0)
+        length = tokens.shape[1]
+        keys = past.keys_after(length)
+        seen = visible(mask, length, keys, causal=self.causal, start=past.length)
+        bias = self.block[0].layer[0]["SelfAttention"].relative_attention_bias(length, keys, past.start).unsqueeze(0)
         across = visible(memory_mask, length, memory[0].keys.shape[-2]) if memory else None
         x, pairs = self.dropout(self.embed_tokens(tokens)), []
-        for i, block in enumerate(self.block):
-            x, kept = block(x, seen, bias, past[i] if past else None, memory[i] if memory else None, across)
+        for i, (block, before) in enumerate(zip(self.block, past.before(len(self.block)), strict=True)):
+            x, kept = block(x, seen, bias, before, memory[i] if memory else None, across)
             pairs.append(kept)
-        return self.dropout(self.final_layer_norm(x)), tuple(pairs)
+        return self.dropout(self.final_layer_norm(x)), past.after(pairs, length)
 
     def remember(self, encoded: Tensor) -> tuple[KeyValues, ...]:
         """Keys and values of the encoder's output for every block. Shape: (B, S, C) → (B, H, S, D) twice each"""
@@ -246,7 +247,7 @@ class T5Stacks(PretrainedModel):
         if decoder_input_ids is None:
             raise OptionError(f"{type(self).__name__}: expected decoder_input_ids; labels become them by shift_right")
         memory = self.decoder.remember(self.encoder(input_ids, attention_mask)[0])
-        return self.decoder(decoder_input_ids, decoder_attention_mask, (), memory, attention_mask)[0]
+        return self.decoder(decoder_input_ids, decoder_attention_mask, EMPTY, memory, attention_mask)[0]
 
     def shift_right(self, labels: Tensor) -> Tensor:
         """What the decoder reads to write the labels: the start token first, −100 as padding. (B, T) → (B, T)"""
@@ -267,7 +268,10 @@ class T5State(NamedTuple):
 
     memory: tuple[KeyValues, ...]
     memory_mask: Tensor | None
-    past: tuple[KeyValues, ...] = ()
+    past: Cache = EMPTY
+
+    def with_capacity(self, capacity: int) -> T5State:
+        return self._replace(past=self.past.with_capacity(capacity))
 
 
 class T5ForConditionalGeneration(T5Stacks):
@@ -301,19 +305,30 @@ class T5ForConditionalGeneration(T5Stacks):
         return self.scores(x[:, -1]), state._replace(past=past)
 
     def generate(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, *, use_cache: bool = True, **options: Any
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        max_new_tokens: int = 20,
+        use_cache: bool = True,
+        compiled: bool = False,
+        **options: Any,
     ) -> Tensor:
-        """What the decoder writes about a source, start token included; options as in `decoding`. (B, S) → (B, T)"""
+        """What the decoder writes about a source, start token included; options as in `decoding`. (B, S) → (B, T)
+
+        compiled: the step of one token as a plan, made at the first use (see `CausalLM.generate`).
+        """
         config = self.config
-        options = {"eos_token_id": config.eos_token_id, "pad_token_id": config.pad_token_id, **options}
+        ends = {"eos_token_id": config.eos_token_id, "pad_token_id": config.pad_token_id}
         first = weft.full((len(input_ids), 1), config.decoder_start_token_id or 0, dtype=weft.int64)
         with weft.no_grad():
             state = self.start(input_ids, attention_mask)
-        return generate(self.step if use_cache else recomputing(self._all), first, state, **options)
+        step = chosen_steps(self, self._all, max_new_tokens, use_cache=use_cache, compiled=compiled)
+        return generate(step, first, state, max_new_tokens=max_new_tokens, **{**ends, **options})
 
     def _all(self, tokens: Tensor, state: T5State) -> Tensor:
         """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""
-        return self.scores(self.decoder(tokens, None, (), state.memory, state.memory_mask)[0])
+        return self.scores(self.decoder(tokens, None, EMPTY, state.memory, state.memory_mask)[0])
 
 
 def _table(config: T5Config) -> nn.Embedding:

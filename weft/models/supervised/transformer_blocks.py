@@ -1,4 +1,4 @@
-"""What the transformers of this folder share: masks, attention with grouped queries and a cache, gates.
+"""What the transformers of this folder share: masks, attention with grouped queries, gates.
 
 Their layers bear the names of Hugging Face's checkpoints, so projections stand in each model's file; here is what is
 computed with them. Sizes: B batch, T or L queries, S keys, H heads, G heads of keys and values, D features of a head.
@@ -27,7 +27,6 @@ __all__ = [
     "KeyValues",
     "Visible",
     "activation",
-    "append",
     "attend",
     "attention_maps",
     "join_heads",
@@ -40,13 +39,21 @@ F = nn.functional
 # the names that files have for them
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
+    "relu2": lambda x: F.relu(x).square(),
+    "relu6": F.relu6,
+    "leaky_relu": F.leaky_relu,
     "gelu": F.gelu,
-    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_fast": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_python": F.gelu,
+    "gelu_10": lambda x: F.gelu(x).clamp(-10, 10),
+    **dict.fromkeys(
+        ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"),
+        lambda x: F.gelu(x, approximate="tanh"),
+    ),
     "quick_gelu": lambda x: x * (1.702 * x).sigmoid(),
     "silu": F.silu,
     "swish": F.silu,
+    "hardswish": F.hardswish,
+    "mish": F.mish,
     "tanh": weft.tanh,
     "sigmoid": weft.sigmoid,
     "linear": lambda x: x,
@@ -78,19 +85,21 @@ def visible(
     causal: bool = False,
     prefix: Tensor | None = None,
     window: int | None = None,
+    start: Tensor | None = None,
 ) -> Visible:
-    """The pairs that take part when `queries` are the last of `keys` places.
+    """The pairs that take part when `queries` are the last of `keys` places, or those from place `start` on.
 
     keys_mask (B, S): true or 1 for keys that count, 0 for padding. causal: nobody looks ahead, save that all see the
     first prefix[b] places (the prefix or non-causal decoder: Raffel et al., 2020, §3.2.1). window: a causal query sees
-    the last `window` places, itself included.
+    the last `window` places, itself included. start (): of a cache with fixed capacity, whose last places are empty.
     """
     mask, narrow = None, window is not None and window < keys
-    causal = causal and queries > 1  # the last place is ahead of nobody
-    if causal and queries == keys and keys_mask is None and prefix is None and not narrow:
+    causal = causal and (queries > 1 or start is not None)  # the last place is ahead of nobody
+    if causal and queries == keys and keys_mask is None and prefix is None and start is None and not narrow:
         return Visible(None, causal=True)
     if causal or narrow:
-        place, key = weft.arange(keys - queries, keys).unsqueeze(-1), weft.arange(keys)
+        first = keys - queries if start is None else start
+        place, key = (weft.arange(queries) + first).unsqueeze(-1), weft.arange(keys)
         mask = key <= place  # (L, S)
         if narrow:
             mask = mask & (place - key < window)
@@ -118,13 +127,6 @@ class KeyValues(NamedTuple):
 
     keys: Tensor
     values: Tensor
-
-
-def append(past: KeyValues | None, keys: Tensor, values: Tensor) -> KeyValues:
-    """Those of the past, then the new ones; nothing is written in place, so an old state stays valid."""
-    if past is None:
-        return KeyValues(keys, values)
-    return KeyValues(weft.cat([past.keys, keys], -2), weft.cat([past.values, values], -2))
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

@@ -14,26 +14,23 @@ from ... import nn
 from ...errors import OptionError
 from ...nn.position import SinusoidalPosition
 from ...tensor import Tensor
+from .cache import EMPTY, Cache, Past
+from .transformer_blocks import KeyValues, Visible, attend, split_heads, visible
 
-__all__ = ["CachedLayer", "TranslationState", "TranslationTransformer"]
+__all__ = ["TranslationState", "TranslationTransformer"]
 
 F = nn.functional
 
 
-class CachedLayer(NamedTuple):
-    """Keys and values of one decoder layer, (B, heads, ·, E / heads): of the words so far, and of the source."""
-
-    keys: Tensor
-    values: Tensor
-    memory_keys: Tensor
-    memory_values: Tensor
-
-
 class TranslationState(NamedTuple):
-    """What decoding carries: caches of the layers, and which source tokens count, (B, S)."""
+    """Keys and values of the source for every layer, which of its tokens count (B, S), and those of the words so far."""
 
-    layers: tuple[CachedLayer, ...]
+    memory: tuple[KeyValues, ...]
     mask: Tensor
+    past: Cache = EMPTY
+
+    def with_capacity(self, capacity: int) -> TranslationState:
+        return self._replace(past=self.past.with_capacity(capacity))
 
 
 class TranslationTransformer(nn.Module):
@@ -103,7 +100,7 @@ class TranslationTransformer(nn.Module):
         )
         return self.generator(z)
 
-    def embedded(self, tokens: Tensor, table: nn.Embedding, offset: int = 0) -> Tensor:
+    def embedded(self, tokens: Tensor, table: nn.Embedding, offset: int | Tensor = 0) -> Tensor:
         """√E · embedding + position, with dropout. Shape: (B, T) → (B, T, E)"""
         return self.drop(self.positions(table(tokens) * math.sqrt(self.d_model), offset))
 
@@ -115,48 +112,46 @@ class TranslationTransformer(nn.Module):
     def start(self, source: Tensor) -> TranslationState:
         """The state of decoding before the first token: keys and values of the source, none of the target."""
         memory = self.encode(source)
-        layers = []
-        for layer in self.transformer.decoder.layers:
-            keys, values = (_heads(layer.multihead_attn, memory, part) for part in (1, 2))
-            layers.append(CachedLayer(keys[:, :, :0], values[:, :, :0], keys, values))
-        return TranslationState(tuple(layers), source != self.padding_idx)
+        pairs = tuple(_pairs(layer.multihead_attn, memory) for layer in self.transformer.decoder.layers)
+        return TranslationState(pairs, source != self.padding_idx)
 
     def step(self, tokens: Tensor, state: TranslationState) -> tuple[Tensor, TranslationState]:
-        """Scores after more tokens, for `decoding`; the first state is that of `start`. Shape: (B, T) → (B, V)"""
-        offset, decoder = state.layers[0].keys.shape[2], self.transformer.decoder
-        x, layers = self.embedded(tokens, self.target_embedding, offset), []  # (B, T, E)
-        for layer, cache in zip(decoder.layers, state.layers, strict=True):
-            x, cache = _layer_step(layer, x, cache, state.mask)
-            layers.append(cache)
+        """Scores after more tokens, for `decoding`; the first state is that of `start`. Shape: (B, T) → (B, V)
+
+        `compiled_steps(model, places)` of `cache` makes one plan of it for all tokens.
+        """
+        past, decoder, new = state.past, self.transformer.decoder, tokens.shape[1]
+        seen = visible(None, new, past.keys_after(new), causal=True, start=past.length)
+        across = visible(state.mask, new, state.mask.shape[1])
+        x, pairs = self.embedded(tokens, self.target_embedding, past.start), []  # (B, T, E)
+        for layer, before, memory in zip(decoder.layers, past.before(len(decoder.layers)), state.memory, strict=True):
+            x, kept = _layer_step(layer, x, before, seen, memory, across)
+            pairs.append(kept)
         z = x if decoder.norm is None else decoder.norm(x)
-        return self.generator(z[:, -1]), state._replace(layers=tuple(layers))
+        return self.generator(z[:, -1]), state._replace(past=past.after(pairs, new))
 
 
 # ------------------------------------------------------------------------------------------- with keys and values kept
 
 
 def _layer_step(
-    layer: nn.TransformerDecoderLayer, x: Tensor, cache: CachedLayer, mask: Tensor
-) -> tuple[Tensor, CachedLayer]:
+    layer: nn.TransformerDecoderLayer, x: Tensor, past: Past, seen: Visible, memory: KeyValues, across: Visible
+) -> tuple[Tensor, KeyValues]:
     """`TransformerDecoderLayer` at more places. Shape: (B, T, E) → (B, T, E)"""
-    own = layer.norm1(x) if layer.norm_first else x
-    new = [_heads(layer.self_attn, own, part) for part in (1, 2)]
-    keys, values = (weft.cat(pair, 2) for pair in zip((cache.keys, cache.values), new, strict=True))
-    earlier = weft.ones(x.shape[1], keys.shape[2], dtype=weft.bool).tril(keys.shape[2] - x.shape[1])  # (T, all so far)
+    pairs = past.append(*_pairs(layer.self_attn, layer.norm1(x) if layer.norm_first else x))
 
     def look_back(x: Tensor) -> Tensor:
-        return layer.dropout1(_attended(layer.self_attn, x, keys, values, earlier))
+        return layer.dropout1(_attended(layer.self_attn, x, pairs, seen))
 
     def look_at_source(x: Tensor) -> Tensor:
-        seen = _attended(layer.multihead_attn, x, cache.memory_keys, cache.memory_values, mask[:, None, None])
-        return layer.dropout2(seen)
+        return layer.dropout2(_attended(layer.multihead_attn, x, memory, across))
 
     def think(x: Tensor) -> Tensor:
         return layer.dropout3(layer.linear2(layer.dropout(layer.activation(layer.linear1(x)))))
 
     for norm, block in ((layer.norm1, look_back), (layer.norm2, look_at_source), (layer.norm3, think)):
         x = x + block(norm(x)) if layer.norm_first else norm(x + block(x))
-    return x, cache._replace(keys=keys, values=values)
+    return x, pairs
 
 
 def _heads(attention: nn.MultiheadAttention, x: Tensor, part: int) -> Tensor:
@@ -164,11 +159,13 @@ def _heads(attention: nn.MultiheadAttention, x: Tensor, part: int) -> Tensor:
     size = attention.embed_dim
     rows = slice(part * size, (part + 1) * size)
     bias = None if attention.in_proj_bias is None else attention.in_proj_bias[rows]
-    y = F.linear(x, attention.in_proj_weight[rows], bias)
-    return y.reshape(x.shape[0], x.shape[1], attention.num_heads, -1).transpose(1, 2)
+    return split_heads(F.linear(x, attention.in_proj_weight[rows], bias), attention.num_heads)
 
 
-def _attended(attention: nn.MultiheadAttention, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """x (B, T, E) attending to given keys and values; mask (T, S) or (B, 1, 1, S), True: takes part. → (B, T, E)"""
-    y = F.scaled_dot_product_attention(_heads(attention, x, 0), keys, values, attn_mask=mask)
-    return attention.out_proj(y.transpose(1, 2).reshape(x.shape))  # (B, heads, T, E / heads) → (B, T, E)
+def _pairs(attention: nn.MultiheadAttention, x: Tensor) -> KeyValues:
+    return KeyValues(_heads(attention, x, 1), _heads(attention, x, 2))
+
+
+def _attended(attention: nn.MultiheadAttention, x: Tensor, pairs: KeyValues, seen: Visible) -> Tensor:
+    """x (B, T, E) attending to given keys and values. → (B, T, E)"""
+    return attention.out_proj(attend(_heads(attention, x, 0), pairs, seen))
