@@ -418,6 +418,9 @@ def test_a_file_without_the_head_that_config_names_is_a_body(tmp_path: Path) -> 
     np.testing.assert_array_equal(found(TOKENS)[0].detach(), model(TOKENS)[0].detach())
     with pytest.raises(WeightsError, match="missing"):
         BertForMaskedLM.from_pretrained(tmp_path)
+    set_config(tmp_path, architectures=["BertForSequenceClassification"])  # no head of pre-training: a file cut short
+    with pytest.raises(WeightsError, match=r"missing keys \(2\): classifier"):
+        from_pretrained(tmp_path)
 
 
 def test_the_number_of_classes_does_not_depend_on_the_order_of_the_file(tmp_path: Path) -> None:

@@ -85,10 +85,10 @@ def from_pretrained(
 ) -> Any:
     """The model of a Hugging Face folder, in evaluation mode, in float32 unless `dtype` says otherwise.
 
-    architecture: the class or its name; that of config.json unless given (its body, with a warning, if the file has no
-    head). A head that the file does not have starts with fresh weights, and a warning says so. Heads that this class does
-    not have are left out. changes: fields of the
-    config, such as num_labels=3. strict=False: keys that do not fit are named in a warning instead of an error.
+    architecture: the class or its name; that of config.json unless given (its body, with a warning, if that has a head of
+    pre-training and the file has not). A head of another architecture that the file does not have starts with fresh
+    weights, and a warning says so. Heads that this class does not have are left out. changes: fields of the config, such
+    as num_labels=3. strict=False: keys that do not fit are named in a warning instead of an error.
     A file (`resnet18-f37072fd.pth`) is taken as a checkpoint of torchvision; architecture is its name there.
 
     >>> model = weft.models.from_pretrained("MiniLM-L6")
@@ -127,7 +127,10 @@ def body_architecture(folder: Path) -> str:
 
 
 def _lacks_its_head(error: WeightsError, cls: type[PretrainedModel], state: Mapping[str, Tensor]) -> bool:
-    """Whether all would be well but for a head, of which the file has nothing: it was written by a body."""
+    """Whether all would be well but for the head of pre-training, of which the file has nothing: what a body wrote that
+    was trained further (most encoders of sentences)."""
+    if not cls.__name__.endswith(("ForMaskedLM", "ForPreTraining")):
+        return False
     heads = tuple(head for head in cls.heads if not head.startswith(f"{cls.body}."))
     fits = not error.unexpected and not error.mis_shaped
     in_head = [key.startswith(heads) for key in error.missing]
