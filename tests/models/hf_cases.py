@@ -27,6 +27,7 @@ GPT2 |= {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "eos_token_id
 LLAMA = {**SIZES, "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 |= {"original_max_position_embeddings": 16, "rope_theta": 10000.0}
+LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.5], "long_factor": [2.0, 3.5], "rope_theta": 10000.0}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 10000.0}
 T5 = {"vocab_size": 40, "d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
 T5 |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "decoder_start_token_id": 0}
@@ -40,6 +41,7 @@ BART = {"vocab_size": 40, "d_model": 16, "max_position_embeddings": 20, "dropout
 BART |= {f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in (("layers", 2), ("ffn_dim", 24))}
 BART |= {"encoder_attention_heads": 4, "decoder_attention_heads": 2, "pad_token_id": 1, "eos_token_id": 2}
 MARIAN = {**BART, "decoder_start_token_id": 1, "scale_embedding": True, "activation_function": "swish"}
+PHI = {**SIZES, "hidden_size": 32, "max_position_embeddings": 64, "pad_token_id": 0}
 NEO = {"vocab_size": 40, "hidden_size": 16, "num_layers": 3, "num_heads": 4, "max_position_embeddings": 20}
 NEO |= {"attention_types": [[["global", "local"], 1], [["local"], 1]], "window_size": 3, "pad_token_id": 0}
 VIT = {
@@ -109,6 +111,7 @@ CASES: dict[str, Case] = {
     "gpt2-body": Case("GPT2Model", {**GPT2, "n_inner": 20}),
     "gpt2-by-layer": Case("GPT2LMHeadModel", {**GPT2, "scale_attn_by_inverse_layer_idx": True}),
     "gpt2-classes": Case("GPT2ForSequenceClassification", {**GPT2, "num_labels": 3}),
+    "gpt2-tokens": Case("GPT2ForTokenClassification", {**GPT2, "num_labels": 3}),
     "gpt_neo": Case("GPTNeoForCausalLM", NEO),
     "gpt_neo-body": Case("GPTNeoModel", {**NEO, "intermediate_size": 20, "activation_function": "relu"}),
     "gpt_neo-classes": Case("GPTNeoForSequenceClassification", {**NEO, "num_labels": 3}),
@@ -129,11 +132,30 @@ CASES: dict[str, Case] = {
         "LlamaModel", {**LLAMA, "max_position_embeddings": 4, "rope_scaling": {"rope_type": "dynamic", "factor": 3.0}}
     ),
     "llama-yarn": Case("LlamaForCausalLM", {**LLAMA, "rope_parameters": YARN}),
+    "llama-longrope": Case(
+        "LlamaForCausalLM", {**LLAMA, "rope_parameters": {**LONG, "original_max_position_embeddings": 5}}
+    ),
+    "llama-longrope-short": Case(
+        "LlamaForCausalLM",
+        {**LLAMA, "rope_parameters": {**LONG, "original_max_position_embeddings": 10, "factor": 4.0}},
+    ),
+    "llama-tokens": Case("LlamaForTokenClassification", {**LLAMA, "num_labels": 3}),
     "llama-classes": Case("LlamaForSequenceClassification", {**LLAMA, "num_labels": 3}),
     "mistral": Case("MistralForCausalLM", {**LLAMA, "sliding_window": 3}),
     "qwen2": Case("Qwen2ForCausalLM", LLAMA),
     "qwen3": Case("Qwen3ForCausalLM", {**LLAMA, "head_dim": 6, "tie_word_embeddings": True}),
     "qwen3-classes": Case("Qwen3ForSequenceClassification", {**LLAMA, "head_dim": 6, "num_labels": 3}),
+    "gemma": Case("GemmaForCausalLM", {**LLAMA, "head_dim": 6}),
+    "gemma-body": Case("GemmaModel", {**LLAMA, "head_dim": 6, "hidden_act": "gelu", "attention_bias": True}),
+    "gemma-classes": Case("GemmaForSequenceClassification", {**LLAMA, "head_dim": 6, "num_labels": 3}),
+    "gemma-tokens": Case("GemmaForTokenClassification", {**LLAMA, "head_dim": 6, "num_labels": 3}),
+    "phi": Case("PhiForCausalLM", PHI),
+    "phi-body": Case("PhiModel", {**PHI, "num_key_value_heads": 2, "qk_layernorm": True}),
+    "phi-scaled": Case(
+        "PhiForSequenceClassification",
+        {**PHI, "rope_parameters": {"rope_type": "linear", "factor": 4.0, "partial_rotary_factor": 0.25}},
+    ),
+    "phi-tokens": Case("PhiForTokenClassification", {**PHI, "num_labels": 3}),
     "bart": Case("BartForConditionalGeneration", BART, "source and target"),
     "bart-body": Case("BartModel", {**BART, "scale_embedding": True, "decoder_layers": 1}, "source and target"),
     "bart-classes": Case("BartForSequenceClassification", {**BART, "num_labels": 4}, "ends"),

@@ -113,12 +113,12 @@ def test_all_layouts_write_the_same_tokens(name: str) -> None:
 
 
 @needs_transformers
-@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral", "qwen3", "t5", "t5-v1.1"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama-longrope-short", "mistral", "qwen3", "t5", "t5-v1.1"])
 def test_compiled_steps_write_what_transformers_writes(name: str, tmp_path: Path) -> None:
     import torch
 
     theirs = save(CASES[name], tmp_path, seed=0)
-    theirs.generation_config.pad_token_id, theirs.generation_config.eos_token_id = 0, 2
+    theirs.generation_config.pad_token_id, theirs.generation_config.eos_token_id = 1, 2  # their beams take 0 for none
     theirs.save_pretrained(tmp_path)
     ours = from_pretrained(tmp_path)
     for way in ({}, {"num_beams": 3}):

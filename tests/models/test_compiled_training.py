@@ -59,6 +59,7 @@ CLASSICAL: dict[str, Row] = {
 MORE = (
     Case("MistralForSequenceClassification", {**LLAMA, "sliding_window": 3, "num_labels": 3}),
     Case("Qwen2ForSequenceClassification", {**LLAMA, "num_labels": 3}),
+    *(Case(f"{name}ForTokenClassification", {**LLAMA, "num_labels": 3}) for name in ("Mistral", "Qwen2", "Qwen3")),
 )
 # by its class, the first case of every model of transformers' that test_huggingface does not train
 HEADS = {case.name: case for case in (*MORE, *reversed(CASES.values())) if case.name in supervised.__all__}

@@ -120,6 +120,7 @@ def fresh(case: Case) -> Any:
     [
         *("bert-classes", "bert-untied", "roberta-masked", "xlm-roberta", "distilbert", "gpt2", "llama", "t5", "vit"),
         *("electra-generator", "albert-masked", "mpnet", "gpt_neo", "gpt_neox", "opt", "bart", "resnet"),
+        *("gemma", "phi", "phi-scaled", "gpt2-tokens", "llama-longrope"),
     ],
 )
 def test_saved_folders_are_read_by_transformers(name: str, tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_the_names_that_transformers_has_in_memory_are_read(name: str, tmp_path:
 PADDED = np.array([[0, 0, 0, 5, 6, 7, 8], [9, 10, 11, 12, 13, 14, 15], [0, 0, 0, 0, 0, 0, 30]])
 
 
-@pytest.mark.parametrize("name", ["opt", "opt-350m", "gpt_neo", "gpt_neox", "bart", "marian"])
+@pytest.mark.parametrize("name", ["opt", "opt-350m", "gpt_neo", "gpt_neox", "gemma", "phi", "bart", "marian"])
 def test_other_families_write_what_transformers_writes(name: str, tmp_path: Path) -> None:
     import torch
 

@@ -1,9 +1,9 @@
-"""Every recipe on small files: it learns, leaves a run folder, is loaded again; figures on the real files are slow tests."""
+"""Every recipe on small files: it learns, leaves a run folder, is loaded again. Figures on the real files: `test_figures.py`."""
 
 from __future__ import annotations
 
 import json
-import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +15,19 @@ from sklearn.metrics import accuracy_score
 import weft
 from weft import recipes
 from weft.errors import OptionError, ShapeError
-from weft.recipes import Trained
 from weft.train import Callback, RunFolder
 
 from .files import write_all
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical")
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
-REAL = Path(os.environ.get("WEFT_DATA") or BESIDE)
 ROW = "-122.23,37.88,41,880,,322,126,8.3252,NEAR BAY"
 
 # recipe → settings that make it quick, an input for `predict`
 SHORT = {
     "airline-forecast": (["epochs=6"], list(range(100, 124))),
     "cifar10-cnn": (["epochs=3", "width=4", "batch_size=50"], np.zeros((3, 32, 32))),
+    "cifar10-resnet20": (["epochs=2", "batch_size=50", "limit=200"], np.zeros((3, 32, 32))),
     "digits-logistic": (["epochs=3"], np.zeros((8, 8), np.uint8)),
     "digits-mlp": (["epochs=3", "hidden=32"], np.zeros((2, 8, 8), np.uint8)),
     "fashion-cnn": (["epochs=3", "width=4", "batch_size=50"], np.zeros((28, 28))),
@@ -37,13 +35,15 @@ SHORT = {
     "mnist-cnn": (["epochs=2", "width=4", "batch_size=50"], np.zeros((2, 1, 28, 28))),
     "mnist-linear": (["epochs=3", "batch_size=50"], np.zeros(784)),
     "mnist-mlp": (["epochs=2", "hidden=32", "batch_size=50"], np.zeros((28, 28), np.uint8)),
+    "mnist-rows-lstm": (["epochs=3", "hidden=16", "batch_size=50"], np.zeros((2, 28, 28))),
+    "mnist-vit": (["epochs=3", "patch=7", "layers=1", "width=16", "batch_size=50"], np.zeros((28, 28))),
     "moons-mlp": (["epochs=10"], "0.5,-0.2; 1,1"),
     "perceptron-2d": ([], [[0.5, -0.2]]),
     "polynomial-fit": (["epochs=40"], "0.1; 0.5"),
     "shakespeare-char": (["epochs=3", "width=16", "layers=1", "context=32", "heads=2"], "The king"),
 }
+DEEP = {"cifar10-resnet20"}  # compiling twenty layers takes longer than a test should
 STUDIES = {"bias-variance": ["repeats=20", "degrees=1,3,6"], "double-descent": ["repeats=3", "widths=5,20,40,80,400"]}
-TRAINED = [name for name in SHORT if isinstance(recipes.get(name), Trained)]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def short(name: str, root: Path, folder: Path, *more: str, **options) -> recipes
     return recipes.run(name, words, root=root, folder=folder, progress=False, **options)
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in DEEP else []) for n in SHORT])
 def test_a_short_run_learns_and_is_loaded_again(name, files, tmp_path):
     result = short(name, files, tmp_path / "run")
     run = RunFolder(result.folder)
@@ -185,6 +185,7 @@ def test_predicted_spread_beats_constant_spread(files, tmp_path):
 
 def test_bits_per_character(files, tmp_path):
     figures = short("shakespeare-char", files, tmp_path).figures
+    assert re.fullmatch(r"ROMEO:\n[\n -~]{300}", (tmp_path / "sample.txt").read_text())
     assert figures["test_bits_per_char"] == pytest.approx(figures["test_loss"] / np.log(2), rel=1e-5)
     assert figures["test_bits_per_char"] < np.log2(96)  # better than chance
 
@@ -197,6 +198,24 @@ def test_the_naive_forecast_is_last_year(files, tmp_path):
     assert past.shape == (13, 24) and future.shape == (13, 12)
     naive = np.sqrt(((past[:, -12:] - future) ** 2).mean())
     assert result.figures["test_naive_rmse"] == pytest.approx(naive, rel=1e-5)
+
+
+def test_the_spread_of_a_forecast_is_its_error_up_to_the_validation(files, tmp_path):
+    result = short("airline-forecast", files, tmp_path)
+    splits = recipes.get("airline-forecast").data(result.settings, files)
+    task = recipes.load(tmp_path).task
+    errors = []
+    for part in (splits.train, splits.validation):
+        past, future = part.dataset.tensors
+        with weft.no_grad():
+            errors.append(np.log(future.numpy()) - task(past).mean.numpy())
+    spread = np.sqrt((np.concatenate(errors) ** 2).mean(0))  # (12,)
+    np.testing.assert_allclose(task.spread.numpy(), spread, rtol=1e-4)
+    past, future = (part.numpy() for part in splits.test.dataset.tensors)
+    with weft.no_grad():
+        mean = task(weft.tensor(past)).mean.numpy()
+    nll = -stats.norm.logpdf(np.log(future), mean, spread).mean()
+    assert result.figures["test_nll"] == pytest.approx(nll, rel=1e-3)
 
 
 # ------------------------------------------------------------------------------------------- running
@@ -305,30 +324,3 @@ def test_an_image_is_read_from_a_picture(tmp_path):
     )
     assert array == direct
     assert np.allclose(list(picture["probabilities"].values()), list(direct["probabilities"].values()), atol=2e-3)
-
-
-# ------------------------------------------------------------------------------------------- real files
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mnist-linear",
-        "mnist-mlp",
-        "mnist-cnn",
-        "fashion-cnn",
-        "cifar10-cnn",
-        "housing-regression",
-        "airline-forecast",
-        "shakespeare-char",
-    ],
-)
-def test_figures_on_the_real_files(name, tmp_path):
-    if not REAL.is_dir():
-        pytest.skip("the real files are not there; set WEFT_DATA")
-    result = recipes.run(name, folder=tmp_path, root=REAL, progress=False)
-    assert result.reached, (str(recipes.get(name).goal), result.figures)
-    if name == "mnist-cnn":
-        assert result.settings.epochs <= 5
-        assert RunFolder(tmp_path).result["data_wait"] < 0.05

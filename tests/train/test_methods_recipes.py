@@ -1,10 +1,8 @@
-"""The recipes of these methods on small files, and (slow) their figures on the real ones."""
+"""The recipes of these methods on small files. Figures on the real ones: `tests/recipes/test_figures.py`."""
 
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from ..recipes.files import write_idx
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical")
 
-REAL = Path(os.environ.get("WEFT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 COMMON = ["epochs=2", "hidden=32", "batch_size=50"]
 SHORT = {
     "lottery-ticket": [*COMMON, "rounds=2"],
@@ -87,19 +84,3 @@ def test_an_interrupted_shift_resumes_to_the_same_figures(results, tmp_path) -> 
         recipes.run("lora-shift", SHORT["lora-shift"], callbacks=[StopAt()], **told)
     assert recipes.run("lora-shift", resume=True, **told).figures == whole.figures
     assert [row["epoch"] for row in RunFolder(tmp_path).rows("epoch")] == [0, 1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "further"),
-    [
-        ("lottery-ticket", lambda f: f["sparsity"] > 0.799),
-        ("adversarial-mnist", lambda f: f["plain_robust_acc"] < 0.3),
-        ("lora-shift", lambda f: f["trained_share"] < 0.05),
-    ],
-)
-def test_figures_on_the_real_files(name, further, tmp_path) -> None:
-    if not REAL.is_dir():
-        pytest.skip("the real files are not there; set WEFT_DATA")
-    result = recipes.run(name, folder=tmp_path, root=REAL, progress=False)
-    assert result.reached and further(result.figures), (str(recipes.get(name).goal), result.figures)

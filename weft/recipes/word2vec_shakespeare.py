@@ -1,7 +1,8 @@
 """word2vec-shakespeare: vectors of words from Tiny Shakespeare by negative sampling, and who is near whom.
 
-Words that can stand in each other's place come close, and more so when the window is narrow. The figure: for pairs that belong together (king and queen,
-brother and sister …), how many words are nearer to the first than the second is? Chance would be half of all words.
+Words that can stand in each other's place come close, and more so when the window is narrow. The figure: for pairs
+that belong together (king and queen, brother and sister …), how many words are nearer to the first than the second is?
+Chance would be half of all words.
 """
 
 from __future__ import annotations

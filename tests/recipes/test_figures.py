@@ -1,0 +1,141 @@
+"""Figures that recipes must reach on the real files (slow), with a seed that no setting was chosen with.
+
+The bounds are written here again, so that a goal cannot be loosened unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from weft import recipes
+from weft.data.sources import TinyShakespeare
+from weft.models.supervised import WordVectors
+from weft.recipes import Goal
+from weft.train import RunFolder
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical")
+
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+REAL = Path(os.environ.get("WEFT_DATA") or BESIDE)
+SEED = 101
+
+
+def at_least(metric: str, bound: float) -> Goal:
+    return Goal(metric, at_least=bound)
+
+
+def at_most(metric: str, bound: float) -> Goal:
+    return Goal(metric, at_most=bound)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recipe, settings that differ from its own, what its figures must be, and how long it may take."""
+
+    name: str
+    bounds: tuple[Goal, ...]
+    words: tuple[str, ...] = ()
+    minutes: float | None = None
+
+
+SOLVED = (at_least("test_exact", 0.99), at_least("test_on_diagonal", 0.99))
+CASES = [
+    Case("mnist-linear", (at_least("test_accuracy", 0.92),)),
+    Case("mnist-mlp", (at_least("test_accuracy", 0.98),)),
+    Case("mnist-cnn", (at_least("test_accuracy", 0.99),)),
+    Case("fashion-cnn", (at_least("test_accuracy", 0.91),)),
+    Case("cifar10-cnn", (at_least("test_accuracy", 0.60),)),
+    Case("housing-regression", (at_most("test_nll", 0.58),)),
+    Case("airline-forecast", (at_most("test_ratio", 0.6),)),
+    Case("cifar10-resnet20", (at_least("test_accuracy", 0.68),)),
+    Case("mnist-vit", (at_least("test_accuracy", 0.975),)),
+    Case("mnist-rows-lstm", (at_least("test_accuracy", 0.98),)),
+    Case("shakespeare-char", (at_most("val_loss", 1.65), at_most("test_loss", 1.65)), minutes=20),
+    Case("word-lstm", (at_least("test_gain", 0.1), at_least("test_gain_over_additive", 0.1))),
+    Case("reverse-seq2seq", SOLVED),
+    Case("reverse-seq2seq", SOLVED, ("order=copy",)),
+    Case("multi30k-transformer", (at_least("test_bleu", 20),), minutes=40),
+    Case("sst2-lstm", (at_least("test_accuracy", 0.80),)),
+    Case("deepar-temperatures", (at_least("test_gain", 0.4),)),
+    Case("word2vec-shakespeare", (at_most("test_median_rank", 40),)),
+    Case(
+        "lottery-ticket",
+        (at_least("sparsity", 0.799), at_least("ticket_over_dense", -0.005), at_least("ticket_over_control", 1e-4)),
+    ),
+    Case("lora-shift", (at_most("gap", 0.01), at_most("trained_share", 0.0499))),
+    Case("adversarial-mnist", (at_least("test_robust_acc", 0.85), at_most("plain_robust_acc", 0.2999))),
+]
+
+
+NAMED = pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join((case.name, *case.words)))
+
+
+@NAMED
+def test_a_recipe_asks_for_no_less_than_the_table(case):
+    goal = recipes.get(case.name).goal
+    bound = {bound.metric: bound for bound in case.bounds}.get(goal.metric)
+    if bound is None:  # made of several figures
+        assert case.name == "lottery-ticket" and goal.at_least == 0
+    else:
+        assert (goal.at_least, goal.at_most) == (bound.at_least, bound.at_most)
+
+
+@pytest.mark.slow
+@NAMED
+def test_figures_on_the_real_files(case, tmp_path):
+    if not REAL.is_dir():
+        pytest.skip("the real files are not there; set WEFT_DATA")
+    if case.name == "multi30k-transformer":
+        pytest.importorskip("tokenizers")
+    words = [*case.words, f"seed={SEED}"]
+    result = recipes.run(case.name, words, folder=tmp_path, root=REAL, progress=False)
+    figures = RunFolder(tmp_path).result["figures"]  # those of validation, too
+    figures |= differences(figures)
+    assert [str(bound) for bound in case.bounds if not bound.reached(figures)] == [], figures
+    assert case.minutes is None or result.seconds < 60 * case.minutes
+    FURTHER.get(case.name, lambda result: None)(result)
+
+
+def differences(figures: dict[str, float]) -> dict[str, float]:
+    """How the ticket of a lottery does beside the dense network and the control."""
+    if "control_accuracy" not in figures:
+        return {}
+    ticket = figures["test_accuracy"]
+    return {
+        "ticket_over_dense": ticket - figures["dense_accuracy"],
+        "ticket_over_control": ticket - figures["control_accuracy"],
+    }
+
+
+def trains_within_five_epochs(result: recipes.Result) -> None:
+    assert result.settings.epochs <= 5
+    assert RunFolder(result.folder).result["data_wait"] < 0.05
+
+
+def writes_words_of_shakespeare(result: recipes.Result) -> None:
+    """Two of three words of the sample are in the text; letters in any order would make hardly any."""
+    sample = (result.folder / "sample.txt").read_text()
+    said = re.findall("[a-z]+", sample.lower())
+    known = set(re.findall("[a-z]+", TinyShakespeare(REAL, "train").text.lower()))
+    assert len(said) > 30
+    assert sum(word in known for word in said) > 2 / 3 * len(said), sample
+
+
+def shows_neighbours(result: recipes.Result) -> None:
+    """Near a modal verb of English are others."""
+    near = [word for word, _ in WordVectors.load(result.folder / "vectors.vec").most_similar("shall", topn=8)]
+    assert len({"will", "may", "must", "should", "would", "can", "cannot", "could", "might"} & set(near)) >= 5, near
+    pytest.importorskip("matplotlib")
+    assert (result.folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+FURTHER = {
+    "mnist-cnn": trains_within_five_epochs,
+    "shakespeare-char": writes_words_of_shakespeare,
+    "word2vec-shakespeare": shows_neighbours,
+}
