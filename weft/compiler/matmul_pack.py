@@ -44,8 +44,14 @@ def pack(
     down, across = strides
     if across != 1 and down == 1 and depth >= lanes:
         return _pack_transposed(f, source, across, shape, kind, lanes, to, width)
+    if isinstance(columns, int) and columns % lanes == 0:  # row by row: a row may lie on a page of its own
+        with f.loop(0, depth) as k:
+            for column in range(0, columns, lanes):
+                vector = f.load(source, k.i * down + column * across, kind, lanes, None, across)
+                f.store(vector, to, k.i * width + column)
+        return
     with f.loop(0, columns, lanes) as column:
-        mask = None if isinstance(columns, int) and columns % lanes == 0 else f.tail_mask(lanes, columns - column.i)
+        mask = f.tail_mask(lanes, columns - column.i)
         with f.loop(0, depth) as k:
             vector = f.load(source, column.i * across + k.i * down, kind, lanes, mask, across)
             f.store(vector, to, k.i * width + column.i)
