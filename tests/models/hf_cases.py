@@ -72,6 +72,7 @@ CASES: dict[str, Case] = {
     "bert-pre-training": Case("BertForPreTraining", BERT, "pairs"),
     "bert-masked": Case("BertForMaskedLM", {**BERT, "hidden_act": "gelu_new"}),
     "bert-untied": Case("BertForMaskedLM", {**BERT, "tie_word_embeddings": False}),
+    "bert-decoder": Case("BertLMHeadModel", {**BERT, "is_decoder": True}),
     "bert-next": Case("BertForNextSentencePrediction", BERT, "pairs"),
     "bert-classes": Case("BertForSequenceClassification", {**BERT, "num_labels": 3}, "pairs"),
     "bert-tokens": Case("BertForTokenClassification", {**BERT, "num_labels": 5}),

@@ -249,6 +249,9 @@ def test_wrong_arguments_are_named() -> None:
     ):
         with pytest.raises(OptionError, match=words):
             sample(step, start, **options)
+    for forced in (-1, 99, [], [0, 99]):
+        with pytest.raises(OptionError, match="forced tokens"):
+            greedy_search(step, start, forced_eos_token_id=forced)
     for options in ({"num_beams": 0}, {"num_beams": 2, "num_return_sequences": 3}, {"early_stopping": "soon"}):
         with pytest.raises(OptionError, match="beam_search"):
             beam_search(step, start, **options)

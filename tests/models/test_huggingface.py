@@ -180,6 +180,55 @@ def test_other_families_write_what_transformers_writes(name: str, tmp_path: Path
             np.testing.assert_array_equal(found.numpy(), expected.numpy(), err_msg=str({**options, **way}))
 
 
+def test_a_bert_that_reads_from_left_to_right_writes(tmp_path: Path) -> None:
+    import torch
+
+    theirs, mask = save(CASES["bert-decoder"], tmp_path), (PADDED != 0).astype(np.int64)
+    ours = from_pretrained(tmp_path)
+    for options in ({"eos_token_id": 2}, {"eos_token_id": None, "num_beams": 3}):
+        options["max_new_tokens"] = 6
+        expected = theirs.generate(torch.tensor(PADDED), attention_mask=torch.tensor(mask), do_sample=False, **options)
+        found = ours.generate(weft.tensor(PADDED), weft.tensor(mask), **options)
+        np.testing.assert_array_equal(found.numpy(), expected.numpy(), err_msg=str(options))
+    both_ways = from_pretrained(tmp_path, is_decoder=False)
+    with pytest.raises(weft.errors.OptionError, match="is_decoder"):
+        both_ways.generate(weft.tensor(PADDED))
+
+
+@pytest.mark.parametrize("forced", [(None, 2), (5, None), (5, [2, 9]), (2, 2)])
+def test_forced_tokens_are_those_of_transformers(forced: tuple[Any, Any], tmp_path: Path) -> None:
+    import torch
+
+    theirs, given = save(CASES["bart"], tmp_path), {"attention_mask": (PADDED != 0).astype(np.int64)}
+    settings = theirs.generation_config
+    settings.forced_bos_token_id, settings.forced_eos_token_id = forced
+    theirs.save_pretrained(tmp_path)
+    ours = from_pretrained(tmp_path)
+    assert (ours.config.forced_bos_token_id, ours.config.forced_eos_token_id) == forced
+    for options in ({}, {"num_beams": 3}, {"max_new_tokens": 1}, {"max_new_tokens": 2, "repetition_penalty": 1.7}):
+        options = {"max_new_tokens": 6, **options}
+        torch_mask = torch.tensor(given["attention_mask"])
+        expected = theirs.generate(torch.tensor(PADDED), attention_mask=torch_mask, do_sample=False, **options)
+        for way in ({}, {"use_cache": False}, {"compiled": True}):
+            found = ours.generate(weft.tensor(PADDED), **to_weft(given), **options, **way)
+            np.testing.assert_array_equal(found.numpy(), expected.numpy(), err_msg=str({**options, **way}))
+
+
+def test_forced_tokens_without_a_file_of_generation_and_for_other_models(tmp_path: Path) -> None:
+    save(CASES["marian"], tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+    ours, tokens = from_pretrained(tmp_path), weft.tensor(PADDED)
+    assert ours.config.forced_eos_token_id == 0  # config.json's
+    drawn = ours.generate(tokens, max_new_tokens=4, do_sample=True, top_p=0.9, top_k=3, forced_bos_token_id=7)
+    np.testing.assert_array_equal(drawn[:, 1], 7)
+    assert all({0, 2} & set(row) for row in drawn.tolist())  # every row has ended
+    model = fresh(CASES["gpt2"]).eval()
+    options = {"max_new_tokens": 3, "eos_token_id": None, "forced_eos_token_id": 9}
+    np.testing.assert_array_equal(model.generate(tokens, **options)[:, -1], 9)
+    free, barred = (model.generate(tokens, **options, **more) for more in ({}, {"forced_bos_token_id": 7}))
+    np.testing.assert_array_equal(free, barred)  # a beginning of seven tokens has its first
+
+
 @pytest.mark.parametrize(
     ("fields", "shape", "options"),
     [
@@ -199,6 +248,41 @@ def test_images_of_other_sizes(
     expected, found = theirs(torch.tensor(images), **options), from_pretrained(tmp_path)(weft.tensor(images), **options)
     for a, b in zip(found, (expected.last_hidden_state, expected.pooler_output), strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=2e-5)
+
+
+ROPES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "unknown kind": ("Llama", {"rope_parameters": {"rope_type": "spiral"}}, "longrope, got 'spiral'"),
+    "a share of Llama's features": ("Llama", {"partial_rotary_factor": 0.5}, "must be 1, got 0.5"),
+    "an odd share": ("Phi", {"partial_rotary_factor": 0.4}, "0.4 of head_dim 8 are 3"),
+    "nothing to turn": ("Phi", {"rope_parameters": {"partial_rotary_factor": 0}}, "are 0"),
+    "more than all": ("Phi", {"partial_rotary_factor": 1.5}, "are 12"),
+    "no long factors": ("Phi", {"rope_scaling": {"type": "longrope", "short_factor": [1, 2]}}, "'long_factor'"),
+    "too few": ("Phi", {"rope_scaling": {**hf_cases.LONG, "long_factor": [1]}}, "needs 2 factors"),
+    "both ways": (
+        "Gemma",
+        {"num_key_value_heads": 4, "use_bidirectional_attention": True},
+        "use_bidirectional_attention",
+    ),
+    "groups do not divide": ("Phi", {"num_key_value_heads": 3}, "num_key_value_heads 3"),
+}
+
+
+@pytest.mark.parametrize("name", ROPES)
+def test_configs_that_cannot_be_say_why(name: str) -> None:
+    family, fields, words = ROPES[name]
+    with pytest.raises(weft.errors.OptionError, match=words):
+        fresh(Case(f"{family}Model", {**hf_cases.PHI, **fields}))
+
+
+@pytest.mark.parametrize("length", [5, 6])
+def test_the_original_context_may_stand_beside_longrope(length: int) -> None:
+    """transformers takes the field of the config before that of rope_parameters; a text of its length is still short."""
+    config = weft.models.supervised.LlamaConfig.from_dict(
+        {**hf_cases.LLAMA, "original_max_position_embeddings": 5, "rope_scaling": {**hf_cases.LONG, "factor": 0.5}}
+    )
+    found, factor = config.rotary.frequencies(length)
+    np.testing.assert_allclose(found, [1.0, 0.01 / 1.5] if length == 5 else [0.5, 0.01 / 3.5], rtol=1e-6)
+    assert factor == 1
 
 
 def test_buckets_of_distances_are_those_of_t5() -> None:

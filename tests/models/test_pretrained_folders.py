@@ -132,7 +132,12 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], type[Exception], tuple[str, ...]]
         ("'BertForDreams'", "BertForMaskedLM", "architecture="),
     ),
     "quantised": (lambda f: set_config(f, quantization_config={"bits": 4}), OptionError, ("quantised",)),
-    "decoder": (lambda f: set_config(f, is_decoder=True), OptionError, ("is_decoder",)),
+    "cross-attention": (lambda f: set_config(f, add_cross_attention=True), OptionError, ("add_cross_attention",)),
+    "decoder": (
+        lambda f: set_config(f, model_type="mpnet", architectures=None, is_decoder=True),
+        OptionError,
+        ("is_decoder",),
+    ),
     "unknown activation": (lambda f: set_config(f, hidden_act="wiggle"), OptionError, ("'wiggle'", "gelu")),
     "heads do not divide": (lambda f: set_config(f, num_attention_heads=3), OptionError, ("3 heads", "16")),
     "negative size": (lambda f: set_config(f, hidden_size=-4), OptionError, ("hidden_size", "-4")),

@@ -58,6 +58,8 @@ FAMILIES: dict[str, Family] = {
     "mistral": Family("llama", "Mistral"),
     "qwen2": Family("llama", "Qwen2"),
     "qwen3": Family("llama", "Qwen3"),
+    "gemma": Family("gemma", "Gemma"),
+    "phi": Family("phi", "Phi"),
     "bart": Family("bart", "Bart"),
     "marian": Family("bart", "Marian"),
     "t5": Family("t5", "T5"),

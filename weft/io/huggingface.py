@@ -155,7 +155,10 @@ def _config_fields(folder: str) -> dict[str, Any]:
     generation = os.path.join(folder, "generation_config.json")
     tokens = _json(generation) if os.path.isfile(generation) else {}
     names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "bad_words_ids")
-    return {**fields, **{name: tokens[name] for name in names if tokens.get(name) is not None}}
+    found = {name: tokens[name] for name in names if tokens.get(name) is not None}
+    if tokens:  # what that file does not force is free, whatever config.json says
+        found |= {name: tokens.get(name) for name in ("forced_bos_token_id", "forced_eos_token_id")}
+    return {**fields, **found}
 
 
 def _chosen(

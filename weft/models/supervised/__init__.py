@@ -37,7 +37,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "bert": (
         *("BertConfig", "BertForMaskedLM", "BertForNextSentencePrediction", "BertForPreTraining"),
         *("BertForQuestionAnswering", "BertForSequenceClassification", "BertForTokenClassification", "BertModel"),
-        "pre_training_loss",
+        *("BertLMHeadModel", "pre_training_loss"),
     ),
     "albert": (
         *("AlbertConfig", "AlbertForMaskedLM", "AlbertForPreTraining", "AlbertForQuestionAnswering"),
@@ -58,13 +58,19 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "opt": ("OPTConfig", "OPTForCausalLM", "OPTForSequenceClassification", "OPTModel"),
     "gpt_neo": ("GPTNeoConfig", "GPTNeoForCausalLM", "GPTNeoForSequenceClassification", "GPTNeoModel"),
     "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", "GPTNeoXForSequenceClassification", "GPTNeoXModel"),
-    "gpt": ("GPT2Config", "GPT2ForSequenceClassification", "GPT2LMHeadModel", "GPT2Model"),
+    "gpt": (
+        *("GPT2Config", "GPT2ForSequenceClassification", "GPT2ForTokenClassification", "GPT2LMHeadModel", "GPT2Model"),
+    ),
+    "gemma": (
+        *("GemmaConfig", "GemmaForCausalLM", "GemmaForSequenceClassification", "GemmaForTokenClassification"),
+        "GemmaModel",
+    ),
+    "phi": (*("PhiConfig", "PhiForCausalLM", "PhiForSequenceClassification", "PhiForTokenClassification", "PhiModel"),),
     "llama": (
-        *("LlamaConfig", "LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaModel"),
         *(
             f"{name}{part}"
-            for name in ("Mistral", "Qwen2", "Qwen3")
-            for part in ("Config", "ForCausalLM", "ForSequenceClassification", "Model")
+            for name in ("Llama", "Mistral", "Qwen2", "Qwen3")
+            for part in ("Config", "ForCausalLM", "ForSequenceClassification", "ForTokenClassification", "Model")
         ),
     ),
     "roberta": (

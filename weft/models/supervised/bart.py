@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +18,8 @@ import weft
 from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
-from .cache import Cache, Past, compiled_steps
-from .decoding import generate, recomputing
+from .cache import EMPTY, Cache, Past
+from .encoder_decoder import EncoderDecoder
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
 
@@ -28,18 +28,18 @@ __all__ = [
     "BartForConditionalGeneration",
     "BartForSequenceClassification",
     "BartModel",
-    "BartState",
     "MarianConfig",
     "MarianMTModel",
     "MarianModel",
 ]
 
-EMPTY = Cache()
-
 
 @dataclass(kw_only=True)
 class BartConfig(Config):
-    """The sizes of bart-base by default. bad_words_ids: tokens, each in a list, that `generate` never writes."""
+    """The sizes of bart-base by default. bad_words_ids: tokens, each in a list, that `generate` never writes.
+
+    forced_bos_token_id, forced_eos_token_id: the first token that `generate` writes, and the last of max_new_tokens.
+    """
 
     model_type: ClassVar[str] = "bart"
     sizes: ClassVar[tuple[str, ...]] = (
@@ -72,6 +72,8 @@ class BartConfig(Config):
     pad_token_id: int | None = 1
     bos_token_id: int | None = 0
     eos_token_id: int | list[int] | None = 2
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: int | list[int] | None = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,6 +105,7 @@ class MarianConfig(BartConfig):
     pad_token_id: int | None = 58100
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = 0
+    forced_eos_token_id: int | list[int] | None = 0
 
 
 # ------------------------------------------------------------------------------------------- layers
@@ -253,18 +256,7 @@ class MarianModel(BartModel):
     optional = ("embed_positions.weight",)
 
 
-class BartState(NamedTuple):
-    """The encoder's keys and values with their mask, and those that the decoder has made."""
-
-    memory: tuple[KeyValues, ...]
-    memory_mask: Tensor | None
-    past: Cache = EMPTY
-
-    def with_capacity(self, capacity: int) -> BartState:
-        return self._replace(past=self.past.with_capacity(capacity))
-
-
-class BartForConditionalGeneration(PretrainedModel):
+class BartForConditionalGeneration(EncoderDecoder, PretrainedModel):
     """BART with scores of the next token, table x + bias: (B, S), (B, T) → (B, T, V). Arguments are `BartModel`'s.
 
     Training: model(input_ids, mask, model.model.shift_right(labels)), cross entropy with labels.
@@ -293,46 +285,17 @@ class BartForConditionalGeneration(PretrainedModel):
         """(*, C) → (*, V)"""
         return self.lm_head(x) + self.final_logits_bias
 
-    def start(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BartState:
-        """The encoded source: what `step` begins with."""
-        encoded = self.model.encoder(input_ids, attention_mask)[0]
-        return BartState(self.model.decoder.remember(encoded), attention_mask)
+    @property
+    def stacks(self) -> tuple[nn.Module, nn.Module]:
+        return self.model.encoder, self.model.decoder
 
-    def step(self, tokens: Tensor, state: BartState) -> tuple[Tensor, BartState]:
-        """Scores of the token after the last, with the cache of earlier steps. Shape: (B, T) → (B, V)"""
-        x, past = self.model.decoder(tokens, None, state.past, state.memory, state.memory_mask)
-        return self._allowed(self.scores(x[:, -1])), state._replace(past=past)
+    @property
+    def most_places(self) -> int:
+        return self.config.max_position_embeddings
 
-    def generate(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        max_new_tokens: int = 20,
-        use_cache: bool = True,
-        compiled: bool = False,
-        **options: Any,
-    ) -> Tensor:
-        """What the decoder writes about a source, start token included; options as in `decoding`. (B, S) → (B, T)
-
-        compiled: the step of one token as a plan, made at the first use (see `CausalLM.generate`).
-        """
-        config = self.config
-        ends = {"eos_token_id": config.eos_token_id, "pad_token_id": config.pad_token_id}
-        first = weft.full((len(input_ids), 1), config.decoder_start_token_id or 0, dtype=weft.int64)
-        with weft.no_grad():
-            state = self.start(input_ids, attention_mask)
-        step = self.step if use_cache else recomputing(self._all)
-        step = compiled_steps(self, max_new_tokens, config.max_position_embeddings) if compiled else step
-        return generate(step, first, state, max_new_tokens=max_new_tokens, **{**ends, **options})
-
-    def _all(self, tokens: Tensor, state: BartState) -> Tensor:
-        """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""
-        x = self.model.decoder(tokens, None, EMPTY, state.memory, state.memory_mask)[0]
-        return self._allowed(self.scores(x))
-
-    def _allowed(self, scores: Tensor) -> Tensor:
-        """−∞ for tokens that are never written. Shape: (*, V) → (*, V)"""
+    def written(self, x: Tensor) -> Tensor:
+        """Scores with −∞ for tokens that are never written. Shape: (*, C) → (*, V)"""
+        scores = self.scores(x)
         banned = [words[0] for words in self.config.bad_words_ids or () if len(words) == 1]
         if not banned:
             return scores

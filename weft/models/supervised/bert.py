@@ -18,6 +18,8 @@ import weft
 from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
+from .causal import lengthened
+from .decoding import generate, recomputing
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
 
@@ -29,6 +31,7 @@ __all__ = [
     "BertForQuestionAnswering",
     "BertForSequenceClassification",
     "BertForTokenClassification",
+    "BertLMHeadModel",
     "BertModel",
     "Encoded",
     "PreTrainingScores",
@@ -41,7 +44,7 @@ F = nn.functional
 
 @dataclass(kw_only=True)
 class BertConfig(Config):
-    """The sizes of bert-base by default."""
+    """The sizes of bert-base by default. is_decoder: whether a place sees those before it alone (model_type bert)."""
 
     model_type: ClassVar[str] = "bert"
     sizes: ClassVar[tuple[str, ...]] = (
@@ -64,15 +67,18 @@ class BertConfig(Config):
     pad_token_id: int | None = 0
     position_embedding_type: str = "absolute"
     is_decoder: bool = False
+    add_cross_attention: bool = False
     classifier_dropout: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.position_embedding_type != "absolute" or self.is_decoder:
+        if self.position_embedding_type != "absolute" or self.add_cross_attention:
             raise OptionError(
-                f"{type(self).__name__}: expected position_embedding_type 'absolute' and is_decoder false, got "
-                f"{self.position_embedding_type!r} and {self.is_decoder}"
+                f"{type(self).__name__}: expected position_embedding_type 'absolute' and add_cross_attention false, got "
+                f"{self.position_embedding_type!r} and {self.add_cross_attention}"
             )
+        if self.is_decoder and self.model_type != "bert":
+            raise OptionError(f"{type(self).__name__}: expected is_decoder false; of these families BERT alone has it")
 
     @property
     def embedding_width(self) -> int:
@@ -205,7 +211,8 @@ class BertModel(PretrainedModel):
         position_ids: Tensor | None = None,
     ) -> Encoded:
         x = self.embeddings(input_ids, token_type_ids, position_ids)
-        seen = visible(attention_mask, input_ids.shape[1], input_ids.shape[1])
+        length = input_ids.shape[1]
+        seen = visible(attention_mask, length, length, causal=self.config.is_decoder)
         for layer in self.encoder["layer"]:
             x = layer(x, seen)
         return Encoded(x, None if self.pooler is None else self.pooler["dense"](x[:, 0]).tanh())
@@ -259,6 +266,22 @@ class BertForMaskedLM(WithBody):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
         return self.cls["predictions"](self.encode(input_ids, attention_mask, **more).last_hidden_state)
+
+
+class BertLMHeadModel(BertForMaskedLM):
+    """Scores of the next token with is_decoder in the config, of the token itself without: (B, T) → (B, T, V)."""
+
+    def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Tensor:
+        """Beginnings (B, T), padded on the left, continued; options as in `decoding`. All is computed anew each time."""
+        if not self.config.is_decoder:
+            raise OptionError("generate: BertLMHeadModel writes from left to right only with is_decoder in its config")
+        ends = {"eos_token_id": self.config.eos_token_id, "pad_token_id": self.config.pad_token_id}
+        return generate(recomputing(self._all), input_ids, attention_mask, **{**ends, **options})
+
+    def _all(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The scores at all places; positions count tokens alone. Shape: (B, T), mask (B, ≤ T) → (B, T, V)"""
+        mask = lengthened(mask, tokens.shape[1])
+        return self(tokens, mask, position_ids=None if mask is None else (mask.cumsum(1) - 1).clamp(min=0))
 
 
 class BertForNextSentencePrediction(WithBody):

@@ -13,7 +13,7 @@ from .cache import EMPTY, Cache, chosen_steps
 from .decoding import generate
 from .pretrained import PretrainedModel, initialised
 
-__all__ = ["CausalBody", "CausalClassifier", "CausalLM", "DecoderState"]
+__all__ = ["CausalBody", "CausalClassifier", "CausalLM", "CausalTagger", "DecoderState", "lengthened"]
 
 
 class DecoderState(NamedTuple):
@@ -25,13 +25,13 @@ class DecoderState(NamedTuple):
 
     def with_capacity(self, capacity: int) -> DecoderState:
         """The state after its first step with room for so many places."""
-        return self._replace(past=self.past.with_capacity(capacity), mask=_lengthened(self.mask, capacity))
+        return self._replace(past=self.past.with_capacity(capacity), mask=lengthened(self.mask, capacity))
 
 
 class CausalBody(PretrainedModel):
     """A stack of decoder layers with embeddings before and a norm after it; abstract: subclasses define `decode`."""
 
-    heads = ("lm_head.", "score.")
+    heads = ("lm_head.", "score.", "classifier.")
     most_places: int | None = None  # how long a text may be, None: as long as you like
 
     def decode(
@@ -77,10 +77,12 @@ class _WithCausalBody(PretrainedModel):
 class CausalLM(_WithCausalBody):
     """Scores of the next token at every place, (B, T) → (B, T, V); abstract. Arguments are those of `CausalBody`."""
 
+    head_bias: ClassVar[bool] = False
+
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         table = self.decoder.get_input_embeddings().weight
-        self.lm_head = nn.Linear(table.shape[1], table.shape[0], bias=False)
+        self.lm_head = nn.Linear(table.shape[1], table.shape[0], bias=self.head_bias)
         if config.tie_word_embeddings:
             self.lm_head.weight = table
         else:
@@ -96,7 +98,7 @@ class CausalLM(_WithCausalBody):
         positions then count tokens alone. Shape: (B, T) → (B, V)
         """
         state = DecoderState() if state is None else state
-        new, mask = tokens.shape[1], _lengthened(state.mask, state.past.keys_after(tokens.shape[1]))
+        new, mask = tokens.shape[1], lengthened(state.mask, state.past.keys_after(tokens.shape[1]))
         places = weft.arange(new) + state.past.start
         if mask is None:
             positions = places.unsqueeze(0)  # (1, T)
@@ -140,12 +142,12 @@ class CausalLM(_WithCausalBody):
 
     def _all(self, tokens: Tensor, start: DecoderState) -> Tensor:
         """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""
-        mask = _lengthened(start.mask, tokens.shape[1])
+        mask = lengthened(start.mask, tokens.shape[1])
         positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
         return self(tokens, mask, position_ids=positions, prefix_lengths=start.prefix)
 
 
-def _lengthened(mask: Tensor | None, length: int) -> Tensor | None:
+def lengthened(mask: Tensor | None, length: int) -> Tensor | None:
     """The mask with 1 for the places that it does not reach."""
     if mask is None or mask.shape[1] >= length:
         return mask
@@ -169,3 +171,21 @@ class CausalClassifier(_WithCausalBody):
             return scores[:, -1]
         last = (weft.arange(input_ids.shape[1]) * (input_ids != padding)).argmax(-1)  # (B,)
         return scores[weft.arange(len(input_ids)), last]
+
+
+class CausalTagger(_WithCausalBody):
+    """W x + b of every token: scores of the classes of tokens, (B, T) → (B, T, num_labels); abstract.
+
+    A token is judged by what stands before it. dropout: classifier_dropout of the config, 0.1 unless given.
+    """
+
+    head_name: ClassVar[str] = "score"
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        width = self.decoder.get_input_embeddings().embedding_dim
+        self.add_module(self.head_name, initialised(nn.Linear(width, config.num_labels), config.initializer_range))
+        self.dropout = nn.Dropout(0.1 if config.classifier_dropout is None else config.classifier_dropout)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
+        return getattr(self, self.head_name)(self.dropout(self.decoder(input_ids, attention_mask, **more)))

@@ -6,7 +6,8 @@ tokens (B, T) int64 are those the model has not seen yet: the beginnings at firs
 None at first, or what the model starts from (an encoded source, say), then what the last step returned: a tree of
 tensors whose first dimension is the batch. logits (B, V) score the token after the last one. `recomputing` makes a step
 of a model that keeps no state; with the cache of fixed capacity in `cache` a step has the same sizes for every token, so
-that it can be compiled. Nothing is recorded; call `model.eval()` first.
+that it can be compiled. Nothing is recorded; call `model.eval()` first. forced_bos_token_id is the token after beginnings
+of one token, of a decoder's start that is; forced_eos_token_id the last of max_new_tokens, one of them if it is a list.
 
 >>> greedy_search(model.step, weft.tensor([[5, 7]]), max_new_tokens=3, eos_token_id=2)
 tensor([[5, 7, 9, 4, 2]])
@@ -14,7 +15,7 @@ tensor([[5, 7, 9, 4, 2]])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import weft
@@ -61,13 +62,16 @@ def greedy_search(
     eos_token_id: Ends = None,
     pad_token_id: int | None = None,
     repetition_penalty: float = 1.0,
+    forced_bos_token_id: int | None = None,
+    forced_eos_token_id: Ends = None,
 ) -> Tensor:
     """The most probable token, again and again, until every row has an end token. Shape: (B, T) → (B, ≤ T + new)"""
 
     def choose(logits: Tensor, seen: Tensor) -> Tensor:
         return penalize_repetition(logits, seen, repetition_penalty).argmax(-1)
 
-    return _extend(step, tokens, state, choose, max_new_tokens, eos_token_id, pad_token_id)
+    forced = _forced(tokens, forced_bos_token_id, forced_eos_token_id, max_new_tokens)
+    return _extend(step, tokens, state, choose, forced, max_new_tokens, eos_token_id, pad_token_id)
 
 
 def sample(
@@ -83,6 +87,8 @@ def sample(
     top_p: float = 1.0,
     repetition_penalty: float = 1.0,
     generator: weft.Generator | None = None,
+    forced_bos_token_id: int | None = None,
+    forced_eos_token_id: Ends = None,
 ) -> Tensor:
     """Tokens drawn from softmax(logits / temperature), cut to the top_k best and then to the nucleus of mass top_p.
 
@@ -96,7 +102,8 @@ def sample(
         chances = keep_top_p(keep_top_k(logits, top_k), top_p).softmax(-1)
         return weft.multinomial(chances, 1, generator=generator).squeeze(-1)  # (B, 1) → (B,)
 
-    return _extend(step, tokens, state, choose, max_new_tokens, eos_token_id, pad_token_id)
+    forced = _forced(tokens, forced_bos_token_id, forced_eos_token_id, max_new_tokens)
+    return _extend(step, tokens, state, choose, forced, max_new_tokens, eos_token_id, pad_token_id)
 
 
 @no_grad()
@@ -105,6 +112,7 @@ def _extend(
     tokens: Tensor,
     state: Any,
     choose: Callable[[Tensor, Tensor], Tensor],
+    forced: Mapping[int, Ends],
     max_new_tokens: int,
     eos_token_id: Ends,
     pad_token_id: int | None,
@@ -113,9 +121,9 @@ def _extend(
     ends = _checked(tokens, max_new_tokens, eos_token_id)
     padding = _padding(pad_token_id, ends)
     ended, new = weft.zeros(len(tokens), dtype=weft.bool), tokens
-    for _ in range(max_new_tokens):
+    for number in range(1, max_new_tokens + 1):
         logits, state = _scored(step, new, state)
-        chosen = choose(logits, tokens)
+        chosen = choose(_only(logits, forced.get(number)), tokens)
         chosen = chosen.masked_fill(ended, padding) if ends else chosen
         new = chosen.unsqueeze(-1)  # (B, 1)
         tokens = weft.cat([tokens, new], -1)
@@ -142,6 +150,8 @@ def beam_search(
     early_stopping: bool | str = False,
     repetition_penalty: float = 1.0,
     num_return_sequences: int = 1,
+    forced_bos_token_id: int | None = None,
+    forced_eos_token_id: Ends = None,
 ) -> BeamResult:
     """The best of `num_beams` continuations that are followed side by side; score = Σ log p / length^length_penalty.
 
@@ -151,6 +161,7 @@ def beam_search(
     Face's generate. Shape: (B, T) → (B · num_return_sequences, ≤ T + new), best first
     """
     ends = _checked(tokens, max_new_tokens, eos_token_id)
+    forced = _forced(tokens, forced_bos_token_id, forced_eos_token_id, max_new_tokens)
     _check_beams(num_beams, num_return_sequences, early_stopping)
     batch, prompt = tokens.shape
     logits, state = _scored(step, tokens, state)
@@ -162,6 +173,7 @@ def beam_search(
     best = _Best(batch, num_beams, prompt, max_new_tokens, length_penalty, early_stopping, _padding(pad_token_id, ends))
     for length in range(1, max_new_tokens + 1):
         found = penalize_repetition(logits.log_softmax(-1), running.flatten(0, 1), repetition_penalty)  # (B·K, V)
+        found = _only(found, forced.get(length))
         total = (scores.unsqueeze(-1) + found.unflatten(0, (batch, num_beams))).flatten(1)  # (B, K · V)
         # so many that num_beams are left to go on with if all the best have ended
         top = total.topk(min(max(2, 1 + len(ends)) * num_beams, total.shape[1]))
@@ -269,6 +281,23 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     outside = ordered.softmax(-1).cumsum(-1) <= 1 - p
     outside[..., -1] = False  # the best one stays
     return logits.masked_fill(weft.zeros_like(outside).scatter(-1, places, outside), float("-inf"))
+
+
+def _forced(tokens: Tensor, first: Ends, last: Ends, count: int) -> dict[int, Ends]:
+    """Which tokens the numbers 1 … count of the new ones are chosen from, where that is not all."""
+    forced = {1: first} if tokens.shape[-1] == 1 else {}
+    return forced if last is None else {**forced, count: last}
+
+
+def _only(scores: Tensor, allowed: Ends) -> Tensor:
+    """0 for the tokens that are allowed, −∞ for all others; None allows all. Shape: (B, V) → (B, V)"""
+    if allowed is None:
+        return scores
+    tokens, count = [allowed] if isinstance(allowed, int) else list(allowed), scores.shape[-1]
+    if not tokens or not all(0 <= token < count for token in tokens):
+        raise OptionError(f"forced tokens: expected numbers from 0 to {count - 1}, got {allowed}")
+    kept = _among(weft.arange(count), tokens)  # (V,)
+    return weft.where(kept, weft.zeros_like(scores), float("-inf"))
 
 
 # ------------------------------------------------------------------------------------------- doors

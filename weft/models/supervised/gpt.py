@@ -20,11 +20,17 @@ from ... import nn
 from ...errors import ShapeError
 from ...tensor import Tensor
 from .cache import Cache, Past
-from .causal import CausalBody, CausalClassifier, CausalLM
+from .causal import CausalBody, CausalClassifier, CausalLM, CausalTagger
 from .pretrained import Config, initialised
 from .transformer_blocks import Conv1D, KeyValues, Visible, activation, attend, split_heads, visible
 
-__all__ = ["GPT2Config", "GPT2ForSequenceClassification", "GPT2LMHeadModel", "GPT2Model"]
+__all__ = [
+    "GPT2Config",
+    "GPT2ForSequenceClassification",
+    "GPT2ForTokenClassification",
+    "GPT2LMHeadModel",
+    "GPT2Model",
+]
 
 
 @dataclass(kw_only=True)
@@ -45,6 +51,7 @@ class GPT2Config(Config):
     resid_pdrop: float = 0.1
     embd_pdrop: float = 0.1
     attn_pdrop: float = 0.1
+    classifier_dropout: float | None = None
     layer_norm_epsilon: float = 1e-5
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
@@ -157,3 +164,12 @@ class GPT2ForSequenceClassification(CausalClassifier):
     config_class: ClassVar[type[Config]] = GPT2Config
     body = "transformer"
     body_class = GPT2Model
+
+
+class GPT2ForTokenClassification(CausalTagger):
+    """GPT-2 with scores of the classes of every token: (B, T) → (B, T, num_labels)."""
+
+    config_class: ClassVar[type[Config]] = GPT2Config
+    body = "transformer"
+    body_class = GPT2Model
+    head_name = "classifier"

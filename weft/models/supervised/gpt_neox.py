@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import weft
-
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
@@ -95,7 +93,7 @@ class GPTNeoXAttention(nn.Module):
     def __init__(self, config: GPTNeoXConfig) -> None:
         super().__init__()
         width, bias = config.hidden_size, config.attention_bias
-        self.heads, self.turned, self.dropout = config.num_attention_heads, config.turned, config.attention_dropout
+        self.heads, self.dropout = config.num_attention_heads, config.attention_dropout
         self.query_key_value = nn.Linear(width, 3 * width, bias=bias)
         self.dense = nn.Linear(width, width, bias=bias)
 
@@ -104,13 +102,9 @@ class GPTNeoXAttention(nn.Module):
         size = 3 * width // self.heads
         three = self.query_key_value(x).reshape(batch, length, self.heads, size).transpose(1, 2)  # (B, H, T, 3 D)
         q, k, v = three.chunk(3, -1)  # (B, H, T, D) each
-        pairs = past.append(self._turn(k, turns), v)
-        y = attend(self._turn(q, turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
+        pairs = past.append(rotate_halves(k, *turns), v)
+        y = attend(rotate_halves(q, *turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
         return self.dense(y), pairs
-
-    def _turn(self, x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
-        """The first features turned, the others as they are. Shape: (B, H, T, D) → (B, H, T, D)"""
-        return weft.cat([rotate_halves(x[..., : self.turned], *turns), x[..., self.turned :]], -1)
 
 
 class GPTNeoXLayer(nn.Module):
@@ -160,7 +154,7 @@ class GPTNeoXModel(CausalBody):
         length = input_ids.shape[1]
         seen = visible(mask, length, past.keys_after(length), causal=True, prefix=prefix, start=past.length)
         x, pairs = self.emb_dropout(self.embed_in(input_ids)), []
-        cos, sin = self.rotary.turns(positions, past.start + length)
+        cos, sin = self.rotary.turns(positions)
         turns = cos.to(x.dtype), sin.to(x.dtype)
         for layer, before in zip(self.layers, past.before(len(self.layers)), strict=True):
             x, kept = layer(x, turns, seen, before)

@@ -12,45 +12,52 @@ Size([1, 3, 65])
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
+
+import weft
 
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
 from .cache import Cache, Past
-from .causal import CausalBody, CausalClassifier, CausalLM
+from .causal import CausalBody, CausalClassifier, CausalLM, CausalTagger
 from .pretrained import Config, initialised
-from .rotary import Rotary, rotate_halves
+from .rotary import RotaryConfig, rotate_halves
 from .transformer_blocks import GatedFeedForward, KeyValues, Visible, attend, split_heads, visible
 
 __all__ = [
     "LlamaConfig",
     "LlamaForCausalLM",
     "LlamaForSequenceClassification",
+    "LlamaForTokenClassification",
     "LlamaModel",
     "MistralConfig",
     "MistralForCausalLM",
     "MistralForSequenceClassification",
+    "MistralForTokenClassification",
     "MistralModel",
     "Qwen2Config",
     "Qwen2ForCausalLM",
     "Qwen2ForSequenceClassification",
+    "Qwen2ForTokenClassification",
     "Qwen2Model",
     "Qwen3Config",
     "Qwen3ForCausalLM",
     "Qwen3ForSequenceClassification",
+    "Qwen3ForTokenClassification",
     "Qwen3Model",
 ]
 
 
 @dataclass(kw_only=True)
-class LlamaConfig(Config):
+class LlamaConfig(RotaryConfig):
     """The sizes of Llama-7B by default.
 
-    num_key_value_heads: as many as of queries unless given. head_dim: hidden_size / num_attention_heads unless given.
-    rope_scaling: see `Rotary`. sliding_window: how many places a query sees in layers of the type sliding_attention.
+    num_key_value_heads: as many as of queries unless given. sliding_window: how many places a query sees in layers of the
+    type sliding_attention. All features of a head are turned.
     """
 
     model_type: ClassVar[str] = "llama"
@@ -60,22 +67,19 @@ class LlamaConfig(Config):
     )
     query_bias: ClassVar[bool] = False  # Qwen2 has biases in queries, keys and values alone
     query_norm: ClassVar[bool] = False  # Qwen3 normalises every head of queries and keys
+    norm_class: ClassVar[type[nn.Module]] = nn.RMSNorm
+    scaled_embeddings: ClassVar[bool] = False  # Gemma's are times √C
 
     vocab_size: int = 32000
-    hidden_size: int = 4096
     intermediate_size: int = 11008
     num_hidden_layers: int = 32
-    num_attention_heads: int = 32
     num_key_value_heads: int | None = None
-    head_dim: int | None = None
     hidden_act: str = "silu"
-    max_position_embeddings: int = 2048
     rms_norm_eps: float = 1e-6
-    rope_theta: float = 10000.0
-    rope_scaling: dict[str, Any] | None = None
     attention_bias: bool = False
     mlp_bias: bool = False
     attention_dropout: float = 0.0
+    classifier_dropout: float | None = None
     sliding_window: int | None = None
     layer_types: list[str] | None = None
     tie_word_embeddings: bool = False
@@ -84,41 +88,26 @@ class LlamaConfig(Config):
 
     def __post_init__(self) -> None:
         self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
-        self._given_head_dim = self.head_dim is not None
-        self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
         super().__post_init__()
         if self.num_attention_heads % self.num_key_value_heads:
             raise OptionError(
                 f"{type(self).__name__}: num_key_value_heads {self.num_key_value_heads} does not divide "
                 f"num_attention_heads {self.num_attention_heads}"
             )
-        if self.head_dim % 2:
-            raise OptionError(f"{type(self).__name__}: rotary position needs an even head_dim, got {self.head_dim}")
-
-    def _heads_divide(self) -> bool:
-        return not self._given_head_dim
+        if self.turned != self.head_dim:  # transformers passes over the field here and turns all features
+            raise OptionError(
+                f"{type(self).__name__}: partial_rotary_factor must be 1, got {self.partial_rotary_factor}; "
+                "models of type phi and gpt_neox have others"
+            )
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], **changes: Any) -> Self:
-        """rope_parameters, the newer name, holds rope_theta as well."""
-        fields = dict(fields)
-        scaling = {**(fields.get("rope_scaling") or {}), **(fields.pop("rope_parameters", None) or {})}
-        if scaling.get("partial_rotary_factor", fields.get("partial_rotary_factor", 1.0)) not in (1, None):
-            raise OptionError(f"{cls.__name__}: partial_rotary_factor must be 1, got {scaling}")
-        if "rope_theta" in scaling:
-            fields["rope_theta"] = scaling.pop("rope_theta")
-        fields["rope_scaling"] = scaling or None
-        return super().from_dict(cls._windows(fields), **changes)
+        return super().from_dict(cls._windows(dict(fields)), **changes)
 
     @classmethod
     def _windows(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields with sliding_window set where it is in use."""
         return fields
-
-    def to_dict(self) -> dict[str, Any]:
-        fields = super().to_dict()
-        scaling = fields.pop("rope_scaling") or {"rope_type": "default"}
-        return {**fields, "rope_parameters": {**scaling, "rope_theta": self.rope_theta}}
 
     def window(self, layer: int) -> int | None:
         """How many places a query of this layer sees."""
@@ -180,7 +169,7 @@ class LlamaAttention(nn.Module):
         self.v_proj = nn.Linear(config.hidden_size, pairs, bias=bias)
         self.o_proj = nn.Linear(queries, config.hidden_size, bias=config.attention_bias)
         for name in ("q_norm", "k_norm"):
-            norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps) if config.query_norm else None
+            norm = config.norm_class(config.head_dim, eps=config.rms_norm_eps) if config.query_norm else None
             self.add_module(name, norm)
 
     def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
@@ -199,8 +188,8 @@ class LlamaLayer(nn.Module):
         super().__init__()
         self.self_attn = LlamaAttention(config)
         self.mlp = GatedFeedForward(config.hidden_size, config.intermediate_size, config.hidden_act, config.mlp_bias)
-        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.input_layernorm = config.norm_class(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = config.norm_class(config.hidden_size, eps=config.rms_norm_eps)
 
     def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
         y, pairs = self.self_attn(self.input_layernorm(x), turns, seen, past)
@@ -218,10 +207,9 @@ class LlamaModel(CausalBody):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
         self.layers = nn.ModuleList(LlamaLayer(config) for _ in range(config.num_hidden_layers))
-        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.rotary = Rotary(
-            config.head_dim, config.rope_theta, config.max_position_embeddings, config.rope_scaling or {}
-        )
+        self.norm = config.norm_class(config.hidden_size, eps=config.rms_norm_eps)
+        self.scale = math.sqrt(config.hidden_size) if config.scaled_embeddings else 1.0
+        self.rotary = config.rotary
         initialised(self, config.initializer_range)
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -236,7 +224,9 @@ class LlamaModel(CausalBody):
         pairs_seen = {"causal": True, "prefix": prefix, "start": past.length}
         seen = {window: visible(mask, length, keys, window=window, **pairs_seen) for window in set(windows)}
         x, pairs = self.embed_tokens(input_ids), []
-        cos, sin = self.rotary.turns(positions, past.start + length)
+        if self.scale != 1:
+            x = x * weft.tensor(self.scale, dtype=x.dtype)  # rounded as the weights are
+        cos, sin = self.rotary.turns(positions)
         turns = cos.to(x.dtype), sin.to(x.dtype)
         for layer, window, before in zip(self.layers, windows, past.before(len(windows)), strict=True):
             x, kept = layer(x, turns, seen[window], before)
@@ -254,6 +244,14 @@ class LlamaForCausalLM(CausalLM):
 
 class LlamaForSequenceClassification(CausalClassifier):
     """Llama with scores of classes: (B, T) → (B, num_labels)."""
+
+    config_class: ClassVar[type[Config]] = LlamaConfig
+    body = "model"
+    body_class: ClassVar[type[CausalBody]] = LlamaModel
+
+
+class LlamaForTokenClassification(CausalTagger):
+    """Llama with scores of the classes of every token: (B, T) → (B, T, num_labels)."""
 
     config_class: ClassVar[type[Config]] = LlamaConfig
     body = "model"
@@ -278,6 +276,12 @@ class MistralForSequenceClassification(LlamaForSequenceClassification):
     config_class, body_class = MistralConfig, MistralModel
 
 
+class MistralForTokenClassification(LlamaForTokenClassification):
+    """Mistral with scores of the classes of every token."""
+
+    config_class, body_class = MistralConfig, MistralModel
+
+
 class Qwen2Model(LlamaModel):
     """Qwen2 without a head."""
 
@@ -296,6 +300,12 @@ class Qwen2ForSequenceClassification(LlamaForSequenceClassification):
     config_class, body_class = Qwen2Config, Qwen2Model
 
 
+class Qwen2ForTokenClassification(LlamaForTokenClassification):
+    """Qwen2 with scores of the classes of every token."""
+
+    config_class, body_class = Qwen2Config, Qwen2Model
+
+
 class Qwen3Model(LlamaModel):
     """Qwen3 without a head."""
 
@@ -310,5 +320,11 @@ class Qwen3ForCausalLM(LlamaForCausalLM):
 
 class Qwen3ForSequenceClassification(LlamaForSequenceClassification):
     """Qwen3 with scores of classes."""
+
+    config_class, body_class = Qwen3Config, Qwen3Model
+
+
+class Qwen3ForTokenClassification(LlamaForTokenClassification):
+    """Qwen3 with scores of the classes of every token."""
 
     config_class, body_class = Qwen3Config, Qwen3Model

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import weft
 
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
-from .cache import EMPTY, Cache, Past, chosen_steps
-from .decoding import generate
+from .cache import EMPTY, Cache, Past
+from .encoder_decoder import EncoderDecoder
 from .pretrained import Config, PretrainedModel
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
 
-__all__ = ["T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model", "T5State"]
+__all__ = ["T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model"]
 
 
 @dataclass(kw_only=True)
@@ -263,18 +263,7 @@ class T5Model(T5Stacks):
         return self.hidden(input_ids, attention_mask, *inputs, **named)
 
 
-class T5State(NamedTuple):
-    """The encoder's keys and values with their mask, and those that the decoder has made."""
-
-    memory: tuple[KeyValues, ...]
-    memory_mask: Tensor | None
-    past: Cache = EMPTY
-
-    def with_capacity(self, capacity: int) -> T5State:
-        return self._replace(past=self.past.with_capacity(capacity))
-
-
-class T5ForConditionalGeneration(T5Stacks):
+class T5ForConditionalGeneration(EncoderDecoder, T5Stacks):
     """T5 with scores of the next token: (B, S), (B, T) → (B, T, V). Arguments are those of `hidden`.
 
     Training: model(input_ids, mask, model.shift_right(labels)), cross entropy with labels.
@@ -295,40 +284,9 @@ class T5ForConditionalGeneration(T5Stacks):
         """(*, C) → (*, V)"""
         return self.lm_head(x * self.config.d_model**-0.5 if self.config.scale_decoder_outputs else x)
 
-    def start(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> T5State:
-        """The encoded source: what `step` begins with."""
-        return T5State(self.decoder.remember(self.encoder(input_ids, attention_mask)[0]), attention_mask)
-
-    def step(self, tokens: Tensor, state: T5State) -> tuple[Tensor, T5State]:
-        """Scores of the token after the last, with the cache of earlier steps. Shape: (B, T) → (B, V)"""
-        x, past = self.decoder(tokens, None, state.past, state.memory, state.memory_mask)
-        return self.scores(x[:, -1]), state._replace(past=past)
-
-    def generate(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        max_new_tokens: int = 20,
-        use_cache: bool = True,
-        compiled: bool = False,
-        **options: Any,
-    ) -> Tensor:
-        """What the decoder writes about a source, start token included; options as in `decoding`. (B, S) → (B, T)
-
-        compiled: the step of one token as a plan, made at the first use (see `CausalLM.generate`).
-        """
-        config = self.config
-        ends = {"eos_token_id": config.eos_token_id, "pad_token_id": config.pad_token_id}
-        first = weft.full((len(input_ids), 1), config.decoder_start_token_id or 0, dtype=weft.int64)
-        with weft.no_grad():
-            state = self.start(input_ids, attention_mask)
-        step = chosen_steps(self, self._all, max_new_tokens, use_cache=use_cache, compiled=compiled)
-        return generate(step, first, state, max_new_tokens=max_new_tokens, **{**ends, **options})
-
-    def _all(self, tokens: Tensor, state: T5State) -> Tensor:
-        """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""
-        return self.scores(self.decoder(tokens, None, EMPTY, state.memory, state.memory_mask)[0])
+    @property
+    def stacks(self) -> tuple[nn.Module, nn.Module]:
+        return self.encoder, self.decoder
 
 
 def _table(config: T5Config) -> nn.Embedding:
