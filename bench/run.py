@@ -5,8 +5,8 @@
 Every peer is a process of its own with the same number of threads. In each round every peer in turn, the others asleep,
 times steps for a short while: the speed of a machine that is shared changes from second to second, so only times of the
 same round are compared. Compiled code is cached in a folder that is empty when a peer meets a task: its first step is
-the cold one, the first step of another process is the warm one. The tasks and the programs of the other libraries are read from a folder, the
-yardstick (`--yardstick` or WEFT_YARDSTICK; `../shared/bench` beside this repository by default).
+the cold one, the first step of other processes (the median of three) is the warm one. The tasks and the programs of the
+other libraries are read from a folder, the yardstick (`--yardstick` or WEFT_YARDSTICK; `../shared/bench` beside this repository by default).
 
 Writes table.txt, results.json and ratios.png to the folder `--out`.
 """
@@ -36,6 +36,7 @@ PEERS = {  # name in the table: module and variant
     "jax": ("jax_tasks", "jit"),
 }
 COMPILING = ("weft", "torch_compile", "jax")
+WARM = 3  # processes that meet a filled cache; memory that the system has to find anew makes single ones slow
 REST = 0.05  # seconds after which idle threads of the peer before sleep
 NEEDED = ("tasks.py", "torch_tasks.py", "jax_tasks.py")
 
@@ -134,7 +135,8 @@ def compare(task: str, names: list[str], options: argparse.Namespace, cache: Pat
             continue
         peers[name] = peer, runs[-1]
         if name in COMPILING:
-            runs[-1]["warm_s"] = Peer(name, task, options, folder, only_first=True).found.get("first_s")
+            warm = [Peer(name, task, options, folder, only_first=True).found.get("first_s") for _ in range(WARM)]
+            runs[-1]["warm_s"] = statistics.median(warm) if None not in warm else None
     for round in range(options.rounds):
         order = list(peers.values())
         first = round % max(1, len(order))
