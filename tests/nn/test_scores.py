@@ -77,6 +77,17 @@ def test_scores_have_true_gradients(name: str) -> None:
     assert weft.autograd.gradcheck(lambda q, k, *_: score(q, k), (*inputs, *score.parameters()))
 
 
+@pytest.mark.parametrize("name", FORMULAS)
+def test_keys_may_be_prepared_once(name: str) -> None:
+    make, width, _ = FORMULAS[name]
+    attention = doubled(nn.Attention(make()))
+    q, k, v = (weft.tensor(array(B, n, size)) for n, size in ((L, Q), (S, width), (S, 3)))
+    prepared, mask = attention.score.prepare(k), weft.arange(S) > 0
+    found, expected = attention(q, k, v, mask, prepared=prepared), attention(q, k, v, mask)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
+
+
 def test_sizes_of_the_parameters() -> None:
     """N1 example 12.1: sh weights for the general score, ks + kh for the reduced rank, r(h + s + 1) for the additive."""
     count = lambda m: sum(p.numel() for p in m.parameters())

@@ -47,7 +47,8 @@ class Attention(Module):
 
     `score` is a module such as `AdditiveScore`, `weighting` one of `soft_weights` (softmax), `hard_weights` (largest
     score), `sampled_weights` (one key drawn), `linear_weights` (the scores themselves). In training, weights are dropped
-    with probability `dropout`. `mask` broadcasts to (*, L, S); `lengths` are the numbers of keys in use, (B,) or (B, L).
+    with probability `dropout`. `mask` broadcasts to (*, L, S); `lengths` are the numbers of keys in use, (B,) or (B, L);
+    `prepared` is score.prepare(key), for those who come with the same keys again and again.
     Returns contexts and weights. Shape: (*, L, Q), (*, S, K), (*, S, V) → (*, L, V), (*, L, S)
     """
 
@@ -60,14 +61,16 @@ class Attention(Module):
         self.dropout = dropout
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        *,
+        prepared: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        return self.collect(self.score(query, key), value, mask, lengths)
-
-    def collect(
-        self, scores: Tensor, value: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Contexts and weights from scores, for those who `compare` many queries with keys prepared once."""
+        scores = self.score(query, key) if prepared is None else self.score.compare(query, prepared)
         weights = self.weighting(scores, _merged_mask(scores, mask, lengths))
         return F.dropout(weights, self.dropout, self.training) @ value, weights
 

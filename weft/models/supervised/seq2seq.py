@@ -56,8 +56,8 @@ class Decoder(nn.Module):
 
     def attend(self, query: Tensor, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context and weights of one query. Shape: (B, H) → (B, M), (B, S)"""
-        scores = self.attention.score.compare(query.unsqueeze(1), state.keys)  # (B, 1, S)
-        context, weights = self.attention.collect(scores, state.memory, state.mask.unsqueeze(1))
+        memory, mask = state.memory, state.mask.unsqueeze(1)
+        context, weights = self.attention(query.unsqueeze(1), memory, memory, mask, prepared=state.keys)
         return context.squeeze(1), weights.squeeze(1)
 
 
