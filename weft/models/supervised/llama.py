@@ -25,8 +25,8 @@ from ...tensor import Tensor
 from .cache import Cache, Past
 from .causal import CausalBody, CausalClassifier, CausalLM, CausalTagger
 from .pretrained import Config, initialised
-from .rotary import RotaryConfig, rotate_halves
-from .transformer_blocks import GatedFeedForward, KeyValues, Visible, attend, split_heads, visible
+from .rotary import RotaryAttention, RotaryConfig
+from .transformer_blocks import GatedFeedForward, KeyValues, Visible, visible
 
 __all__ = [
     "LlamaConfig",
@@ -153,10 +153,8 @@ class Qwen3Config(Qwen2Config):
     head_dim: int | None = 128
 
 
-class LlamaAttention(nn.Module):
+class LlamaAttention(RotaryAttention):
     """W_O [heads of softmax((R_i q)(R_j k)ᵀ/√D) v], grouped queries. Shape: (B, T, C) → (B, T, C)"""
-
-    random_in_training = True
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -171,14 +169,6 @@ class LlamaAttention(nn.Module):
         for name in ("q_norm", "k_norm"):
             norm = config.norm_class(config.head_dim, eps=config.rms_norm_eps) if config.query_norm else None
             self.add_module(name, norm)
-
-    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
-        q, k = split_heads(self.q_proj(x), self.heads), split_heads(self.k_proj(x), self.groups)
-        if self.q_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
-        pairs = past.append(rotate_halves(k, *turns), split_heads(self.v_proj(x), self.groups))
-        y = attend(rotate_halves(q, *turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
-        return self.o_proj(y), pairs
 
 
 class LlamaLayer(nn.Module):

@@ -16,8 +16,8 @@ from ...tensor import Tensor
 from .cache import Cache, Past
 from .causal import CausalBody, CausalClassifier, CausalLM, CausalTagger
 from .pretrained import Config, initialised
-from .rotary import RotaryConfig, rotate_halves
-from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .rotary import RotaryAttention, RotaryConfig
+from .transformer_blocks import KeyValues, Visible, activation, visible
 
 __all__ = ["PhiConfig", "PhiForCausalLM", "PhiForSequenceClassification", "PhiForTokenClassification", "PhiModel"]
 
@@ -59,10 +59,10 @@ class PhiConfig(RotaryConfig):
             )
 
 
-class PhiAttention(nn.Module):
+class PhiAttention(RotaryAttention):
     """W_O [heads of softmax((R_i q)(R_j k)ᵀ/√D) v], all with biases. Shape: (B, T, C) → (B, T, C)"""
 
-    random_in_training = True
+    names = ("q_layernorm", "k_layernorm", "dense")
 
     def __init__(self, config: PhiConfig) -> None:
         super().__init__()
@@ -73,14 +73,6 @@ class PhiAttention(nn.Module):
         self.dense = nn.Linear(self.heads * size, width)
         for name in ("q_layernorm", "k_layernorm"):
             self.add_module(name, nn.LayerNorm(size, eps=config.layer_norm_eps) if config.qk_layernorm else None)
-
-    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
-        q, k = split_heads(self.q_proj(x), self.heads), split_heads(self.k_proj(x), self.groups)
-        if self.q_layernorm is not None:
-            q, k = self.q_layernorm(q), self.k_layernorm(k)
-        pairs = past.append(rotate_halves(k, *turns), split_heads(self.v_proj(x), self.groups))
-        y = attend(rotate_halves(q, *turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
-        return self.dense(y), pairs
 
 
 class PhiLayer(nn.Module):

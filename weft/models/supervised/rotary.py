@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 import weft
 
+from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
+from .cache import Past
 from .pretrained import Config
+from .transformer_blocks import KeyValues, Visible, attend, split_heads
 
-__all__ = ["Rotary", "RotaryConfig", "rotate_halves"]
+__all__ = ["Rotary", "RotaryAttention", "RotaryConfig", "rotate_halves"]
 
 
 def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -30,6 +33,28 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     if 2 * half < x.shape[-1]:
         parts.append(x[..., 2 * half :])
     return weft.cat(parts, -1)
+
+
+class RotaryAttention(nn.Module):
+    """W_O [heads of softmax((R_i q)(R_j k)ᵀ/√D) v] with grouped queries; abstract. Shape: (B, T, C) → (B, T, C)
+
+    Subclasses make q_proj, k_proj, v_proj and the layers of `names`: norms of queries and keys (or None), and W_O.
+    """
+
+    random_in_training = True
+    names: ClassVar[tuple[str, str, str]] = ("q_norm", "k_norm", "o_proj")
+    heads: int
+    groups: int  # of keys and values
+    dropout: float
+
+    def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
+        query_norm, key_norm, output = (getattr(self, name) for name in self.names)
+        q, k = split_heads(self.q_proj(x), self.heads), split_heads(self.k_proj(x), self.groups)
+        if query_norm is not None:
+            q, k = query_norm(q), key_norm(k)
+        pairs = past.append(rotate_halves(k, *turns), split_heads(self.v_proj(x), self.groups))
+        y = attend(rotate_halves(q, *turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
+        return output(y), pairs
 
 
 @dataclass(frozen=True)
