@@ -101,24 +101,16 @@ def written(function: Callable[[], Tensor], threads: int, to: Tensor | None = No
     return weft.compile(step, threads=threads)
 
 
-def drawn(*shape: int) -> Tensor:
-    """Normal numbers in huge pages."""
-    return weft.from_numpy(machine.in_huge_pages(*shape)).normal_()
-
-
 # ---------------------------------------------------------------------------------------------- lines
 
 
 def products(threads: int, rounds: int) -> Iterator[Line]:
-    """x Wᵀ, and for the layers of networks both gradients: g W and gᵀ x.
-
-    Operands lie in huge pages, as everything does that a plan computes: with pages of 4 KiB, 1024³ is 1.5 % slower.
-    """
+    """x Wᵀ, and for the layers of networks both gradients: g W and gᵀ x."""
     peak = Peak(machine.flop_probe(threads), threads, "GFLOP/s")
-    a, b, c = (drawn(1024, 1024) for _ in range(3))
+    a, b, c = (weft.randn(1024, 1024) for _ in range(3))
     yield against("1024³", written(lambda: a @ b, threads, c), 2e-9 * 1024**3, peak, 0.95, rounds)
     for name, (m, k, n) in LAYERS.items():
-        x, w, g = drawn(m, k), drawn(n, k), drawn(m, n)
+        x, w, g = weft.randn(m, k), weft.randn(n, k), weft.randn(m, n)
         forms = {"x Wᵀ": lambda x=x, w=w: x @ w.t(), "g W": lambda g=g, w=w: g @ w, "gᵀ x": lambda g=g, x=x: g.t() @ x}
         for form, function in forms.items():
             step = written(function, threads)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import os
 import resource
 import subprocess
@@ -186,15 +185,6 @@ def byte_probes(threads: int, arrays: tuple[Any, Any] | None = None) -> dict[str
 def best(measure: Callable[[], float], rounds: int = 15) -> float:
     """The highest of several measurements."""
     return max(measure() for _ in range(rounds))
-
-
-def in_huge_pages(*shape: int) -> Any:
-    """Float32 zeros that begin at a multiple of 2 MiB, in huge pages where the system has them (NumPy asks for them)."""
-    import numpy as np
-
-    page, count = 2**19, math.prod(shape)
-    memory = np.zeros(-(-count // page) * page + 2 * page, np.float32)
-    return memory[-(memory.ctypes.data // 4) % page :][:count].reshape(shape)
 
 
 def aligned(memory: Any) -> Any:

@@ -58,11 +58,8 @@ class Tiling:
         lanes = vector_bytes // size
         if p.m <= DOT_ROWS and p.a[-1] == p.b[-2] == 1 != p.b[-1] and p.k >= 2 * lanes:
             return Tiling(lanes, 1, 1, p.m, False, p.k, 1, dots=True)
-        sums = 16 if registers >= 32 else 12
         across = -(-p.n // lanes)
-        rows = _even(p.m, sums if across == 1 else sums // 2)
-        fits = (q for q in (8, 4, 2, 1) if rows * q <= sums and (rows + 1) * q < registers)
-        vectors = min(across, next(fits))
+        rows, vectors = p.tile(across, registers)
         tiles = -(-p.m // rows)
         if p.b[-1] != 1 or (vector_bytes == 16 and p.n % lanes):  # masked loads are slow on such processors
             if p.strided(-2, lanes) < p.strided(-1, lanes):
@@ -193,6 +190,20 @@ class Product(Kernel):
         if t.turned:
             return work + prod(self.batch) * -(-self.m // t.lanes) * self.n * (TURN + self.strided(-2, t.lanes))
         return work + self.m * vectors * self.strided(-1, t.lanes)
+
+    def tile(self, across: int, registers: int) -> tuple[int, int]:
+        """Rows and vectors of a tile, where a row of the product is `across` vectors.
+
+        Large products take fewer rows and read a wider panel. So do rows of A that lie a multiple of 4 KiB apart: all of
+        them go to the same eight places of the cache, and six leave room there for the panel.
+        """
+        conflict = self.a[-1] == 1 and self.a[-2] * BITS[self.kind] % (8 * 4096) == 0
+        if registers >= 32 and across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
+            return _even(self.m, 6), 4
+        sums = 16 if registers >= 32 else 12
+        rows = _even(self.m, sums if across == 1 else sums // 2)
+        fits = (q for q in (8, 4, 2, 1) if rows * q <= sums and (rows + 1) * q < registers)
+        return rows, min(across, next(fits))
 
     def strided(self, axis: int, lanes: int) -> int:
         """What the loads and stores of the body cost, in cycles for each vector, with lanes along an axis."""

@@ -61,22 +61,30 @@ class Writer:
             self.block(blocks.i, lo, hi)
 
     def share(self) -> tuple[Val, Val]:
-        """The first of this thread's tiles and the first after them. Where the last panel is narrower and comes last,
-        tiles are counted by their vectors."""
-        f, t = self.f, self.t
+        """The first of this thread's tiles and the first after them. The last tiles of rows and of columns may be
+        smaller, so what is shared out are vectors."""
+        f, t, m = self.f, self.t, self.p.m
         across = -(-self.p.n // t.lanes)
-        narrow = across % t.vectors
         elements = prod(self.p.batch)
-        if not narrow or self.blocks > 1:
+        if self.blocks > 1 < t.block:
             return f.split(elements * self.each)
-        wide = self.full_panels * self.tiles
+        panelwise = self.blocks == 1  # tiles of one panel after the other; else one row of tiles after the other
+        outer, inner, whole = (t.vectors, t.rows, m) if panelwise else (t.rows, t.vectors, across)
+        full, rest, count = (
+            (self.full_panels, across % t.vectors, self.tiles)
+            if panelwise
+            else (self.full_tiles, self.rest_rows, self.panels)
+        )
 
         def tile(vectors: Val) -> Val:
-            element, rest = vectors // (self.tiles * across), vectors % (self.tiles * across)
-            inside = f.select(rest < wide * t.vectors, rest // t.vectors, (rest - wide * t.vectors) // narrow + wide)
-            return element * self.each + inside
+            element, place = vectors // (m * across), vectors % (m * across)
+            part = f.intrinsic("smin", place // (outer * whole), full)
+            place = place - part * (outer * whole)
+            sizes = [size * inner for size in (outer, rest or outer)]
+            inside, last = ((place + size // 2) // size for size in sizes)
+            return element * self.each + part * count + f.select(part < full, inside, last)
 
-        lo, hi = f.split(elements * self.tiles * across)
+        lo, hi = f.split(elements * m * across)
         return tile(lo), tile(hi)
 
     def block_of(self, tile: Val) -> Val:
