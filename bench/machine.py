@@ -24,8 +24,10 @@ CHAINS = 12  # independent sums: more than latency × throughput of any current 
 
 
 def environment(threads: int, cache: Path | None = None) -> dict[str, str]:
-    """Variables that give every library the same threads, and caches of compiled code that start empty."""
+    """Variables that give every library the same threads, and caches of compiled code that start empty; Python keeps the
+    bytecode of what it imports, as it does for installed packages."""
     made = dict(os.environ)
+    made.pop("PYTHONDONTWRITEBYTECODE", None)
     for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
         made[f"{library}_NUM_THREADS"] = str(threads)
     made.update(JAX_PLATFORMS="cpu", CUDA_VISIBLE_DEVICES="")

@@ -137,6 +137,7 @@ def compare(task: str, names: list[str], options: argparse.Namespace, cache: Pat
         if name in COMPILING:
             warm = [Peer(name, task, options, folder, only_first=True).found.get("first_s") for _ in range(WARM)]
             runs[-1]["warm_s"] = statistics.median(warm) if None not in warm else None
+            runs[-1]["warm_all_s"] = warm
     for round in range(options.rounds):
         order = list(peers.values())
         first = round % max(1, len(order))

@@ -9,10 +9,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..errors import ShapeError
 from ..ops.primitive import Elementwise
 from ..runtime.threads import get_num_threads
 from .body import Access, Body
-from .geometry import Geometry, contiguous_strides, is_view
+from .geometry import Geometry, contiguous_strides, is_view, ordered_strides
 from .graph import Draw, Graph, Node, Slot, Source, Value
 from .kernel import Kernel
 from .llvm import type_of
@@ -55,6 +56,7 @@ class Whole:
     fusible = False
 
     images: tuple[Value, ...] = ()
+    taken_over: Value | None = None  # an operand in whose own memory the result may be made, if it lies there alike
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ def product(node: Node, x: Value, y: Value) -> Anchor | None:
 # ------------------------------------------------------------------------------------- convolutions
 
 LAST = (0, 2, 3, 1)  # images with the channels densest
+VOLUMES = (0, 2, 3, 4, 1)  # and volumes
 
 
 def windows_of(node: Node, x: Value, y: Value, w: Value, params: dict[str, Any]) -> Any:
@@ -254,7 +257,7 @@ def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[
         for v in anchor.images:
             if v.node is node or not (isinstance(v.node.op, Source) or is_view(v)):
                 layouts[v] = channels_last(v)
-            else:
+            elif not _lies_ordered(v):
                 layouts[_copied(graph, node, anchor, v)] = channels_last(v)
     changed = True
     while changed:
@@ -263,8 +266,10 @@ def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[
             if not isinstance(node.op, (Elementwise, Move)):
                 continue
             out = node.output
-            same = [v for v in (out, *node.inputs) if v.shape == out.shape and len(v.shape) in (3, 4)]
+            same = [v for v in (out, *node.inputs) if v.shape == out.shape and len(v.shape) in (3, 4, 5)]
             order = next((layouts[v] for v in same if v in layouts), None)
+            if order is None and any(_shows_volumes(v, anchors, layouts) for v in same):
+                order = VOLUMES
             if order is None:
                 continue
             for v in same:
@@ -276,6 +281,24 @@ def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[
 
 def channels_last(value: Value) -> tuple[int, ...]:
     return LAST if len(value.shape) == 4 else (0, 2, 1)
+
+
+def _shows_volumes(value: Value, anchors: dict[Node, Any], layouts: dict[Value, tuple[int, ...]]) -> bool:
+    """Whether a view shows what a kernel made as volumes (n, c, d, h, w) with the channels densest."""
+    if len(value.shape) != 5 or not is_view(value):
+        return False
+    try:
+        view = Geometry(layouts)(value)
+    except (ShapeError, ValueError):  # it will be taken of a copy
+        return False
+    steps = [view.strides[d] for d in VOLUMES if value.shape[d] > 1]
+    return view.root.node in anchors and steps == sorted(steps, reverse=True) and value.shape[1] > 1
+
+
+def _lies_ordered(value: Value) -> bool:
+    """Whether a view of images shows them with the channels densest."""
+    order = ordered_strides(value.shape, value.dtype.itemsize, channels_last(value))
+    return is_view(value) and Geometry()(value).strides == order
 
 
 def _is_dense(value: Value) -> bool:

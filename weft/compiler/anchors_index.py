@@ -1,4 +1,4 @@
-"""Reading and adding at places that integer tensors name, and products with sparse matrices, as anchors."""
+"""Reading, adding and writing at places that integer tensors name, and products with sparse matrices, as anchors."""
 
 from __future__ import annotations
 
@@ -14,76 +14,157 @@ from .kernel import Kernel
 from .llvm import type_of
 
 
-def _is_native(node: Node, x: Value, indices: Sequence[Value]) -> bool:
-    kinds = [type_of(v.dtype) for v in (x, *indices)]
-    sizes = [x.size, node.output.size, *(v.size for v in indices)]
+def _is_native(node: Node, values: Sequence[Value], indices: Sequence[Value]) -> bool:
+    kinds = [type_of(v.dtype) for v in (*values, *indices)]
+    sizes = [v.size for v in (*values, *indices, node.output)]
     return all(kinds) and all(sizes) and all(v.dtype.kind in "iu" for v in indices)
 
 
-def _spread(index: Value, strides: Strides, places: tuple[int, ...], at: int, rank: int) -> tuple[int, ...]:
-    """Strides of an index tensor over the axes (kept…, places…, rest…) of the space."""
-    missing = len(places) - len(index.shape)
-    own = [0] * missing + [0 if n == 1 else s for n, s in zip(index.shape, strides, strict=True)]
-    return (*(0,) * at, *own, *(0,) * (rank - at - len(places)))
+class _Places:
+    """The space (kept…, places…, rest…) in which index tensors name places of the dimensions `at` … of a buffer.
+
+    An index tensor that only counts along one axis of the places (as those of gather and scatter do along every
+    dimension but one) is no operand: the buffer is walked along that axis as along those it keeps.
+    """
+
+    def __init__(self, indices: Sequence[Value], at: int, sizes: Sequence[int]) -> None:
+        self.shape = np.broadcast_shapes(*(v.shape for v in indices))
+        self.at, self.count, self.sizes = at, len(indices), sizes
+        found = ((n, self._counted(v, sizes[at + n])) for n, v in enumerate(indices))
+        self.counters = {n: axis for n, axis in found if axis is not None}
+        self.named = [(n, v) for n, v in enumerate(indices) if n not in self.counters]
+        self.operands = tuple(v for _, v in self.named)
+
+    def _counted(self, index: Value, size: int) -> int | None:
+        """The axis of the places along which a known index tensor is 0, 1, 2, … below `size`."""
+        known = isinstance(index.node.op, Constant) and 1 < index.size <= size
+        if not known or index.size != max(index.shape):
+            return None
+        axis = index.shape.index(index.size) + len(self.shape) - len(index.shape)
+        return axis if (index.node.op.array.ravel() == np.arange(index.size)).all() else None
+
+    def own(self, strides: Strides) -> Strides:
+        """Strides over the space of the buffer with these strides, at place 0."""
+        inner = [0] * len(self.shape)
+        for n, axis in self.counters.items():
+            inner[axis] += strides[self.at + n]
+        return (*strides[: self.at], *inner, *strides[self.at + self.count :])
+
+    def coordinates(self, strides: Sequence[Strides], word: int, buffer: Strides) -> tuple[Any, ...]:
+        """The index operands with strides, whose words start at `word`, on the buffer with its strides."""
+        from .indexing import Coordinate
+
+        rest, found = len(self.sizes) - self.at - self.count, []
+        for k, (n, index) in enumerate(self.named):
+            over = (*(0,) * self.at, *_broadcast(index, strides[k], len(self.shape)), *(0,) * rest)
+            access, d = Access(word + k, type_of(index.dtype), over), self.at + n
+            found.append(Coordinate(access, self.sizes[d], buffer[d]))
+        return tuple(found)
 
 
-def _coordinates(
-    indices: Sequence[Value],
-    strides: Sequence[Strides],
-    first_word: int,
-    sizes: Sequence[int],
-    steps: Sequence[int],
-    places: tuple[int, ...],
-    at: int,
-    rank: int,
-) -> tuple[Any, ...]:
-    from .indexing import Coordinate
-
-    return tuple(
-        Coordinate(Access(first_word + n, type_of(v.dtype), _spread(v, strides[n], places, at, rank)), size, step)
-        for n, (v, size, step) in enumerate(zip(indices, sizes, steps, strict=True))
-    )
+def _broadcast(value: Value, strides: Strides, rank: int) -> Strides:
+    """Strides over more dimensions in front, 0 along those of size 1."""
+    own = (0 if n == 1 else s for n, s in zip(value.shape, strides, strict=True))
+    return (*(0,) * (rank - len(value.shape)), *own)
 
 
 def read_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Anchor | None:
     """y = x[:, …, i₁, i₂, …] with `at` dimensions kept in front."""
     from .indexing import Gather
 
-    if not _is_native(node, x, indices):
+    if not _is_native(node, (x,), indices):
         return None
-    places = np.broadcast_shapes(*(v.shape for v in indices))
-    shape, count = node.output.shape, len(indices)
+    places, shape = _Places(indices, at, x.shape), node.output.shape
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
-        own = strides[0]
-        source = Access(0, type_of(x.dtype), (*own[:at], *(0,) * len(places), *own[at + count :]))
-        found = _coordinates(
-            indices, strides[1:], 1, x.shape[at : at + count], own[at : at + count], places, at, len(shape)
-        )
+        source = Access(0, type_of(x.dtype), places.own(strides[0]))
+        found = places.coordinates(strides[1:], 1, strides[0])
         return Gather(shape, source, found, body, word)
 
-    return Anchor(node, (x, *indices), shape, make) if shape else None
+    return Anchor(node, (x, *places.operands), shape, make)
 
 
 def add_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Whole | None:
     """Zeros with x added at the index tensors."""
     from .indexing import Scatter
 
-    if not _is_native(node, x, indices) or type_of(x.dtype) == "i1" or not x.shape:
+    if not _is_native(node, (x,), indices):
         return None
-    places = np.broadcast_shapes(*(v.shape for v in indices))
-    count, out, kind = len(indices), node.output, type_of(x.dtype)
+    out, kind = node.output, type_of(x.dtype)
+    places = _Places(indices, at, out.shape)
 
     def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
-        (target,), word = results, 1 + count
+        (target,), word = results, 1 + len(places.operands)
         value = Body(loads=(Access(0, kind, strides[0]),))
-        own = Access(word, kind, (*target[:at], *(0,) * len(places), *target[at + count :]))
-        found = _coordinates(
-            indices, strides[1:], 1, out.shape[at : at + count], target[at : at + count], places, at, len(x.shape)
+        found = places.coordinates(strides[1:], 1, target)
+        combine = "amax" if kind == "i1" else "add"  # true + true = true
+        return Scatter(
+            x.shape, value, Access(word, kind, places.own(target)), found, out.shape, target, word + 1, combine
         )
-        return Scatter(x.shape, value, own, found, out.shape, target, word + 1)
 
-    return Whole(node, (x, *indices), make)
+    return Whole(node, (x, *places.operands), make)
+
+
+def combine_at(node: Node, combine: str, at: int) -> Whole | None:
+    """A copy of x with a value put to, or combined with, what lies at the index tensors."""
+    from .indexing import Scatter
+
+    x, value, *indices = node.inputs
+    if not _is_native(node, (x, value), indices) or x.dtype != value.dtype:
+        return None
+    out, kind = node.output, type_of(x.dtype)
+    places = _Places(indices, at, x.shape)
+    space = (*x.shape[:at], *places.shape, *x.shape[at + len(indices) :])
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        (target,), word = results, 2 + len(places.operands)
+        written = Body(loads=(Access(1, kind, _broadcast(value, strides[1], len(space))),))
+        found = places.coordinates(strides[2:], 2, target)
+        own, initial = Access(word, kind, places.own(target)), Access(0, kind, strides[0])
+        return Scatter(space, written, own, found, out.shape, target, word + 1, combine, initial)
+
+    anchor = Whole(node, (x, value, *places.operands), make)
+    anchor.taken_over = x if node.inputs.count(x) == 1 else None
+    return anchor
+
+
+def fold(node: Node, dims: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Anchor | None:
+    """Windows (…, count at each of `dims`, …, *sizes) added into lines (…, length at each of `dims`, …)."""
+    from .folding import FoldLines, Line
+
+    (x,), out, kind = node.inputs, node.output, type_of(node.output.dtype)
+    if kind in (None, "i1") or not (x.size and out.size):
+        return None
+    kept = len(out.shape)
+
+    def make(given: Sequence[Strides], body: Body, word: int) -> Kernel:
+        steps = given[0]
+        lines = [
+            Line(d, out.shape[d], x.shape[d], x.shape[kept + n], steps[d], steps[kept + n], strides[n], dilations[n])
+            for n, d in enumerate(dims)
+        ]
+        own = tuple(0 if d in dims else s for d, s in enumerate(steps[:kept]))
+        return FoldLines(out.shape, lines, Access(0, kind, own), body)
+
+    return Anchor(node, (x,), out.shape, make)
+
+
+def resample(node: Node, x: Value, dim: int, taps: Any, transposed: bool) -> Anchor | None:
+    """The lines of x along `dim` times the sparse matrix (outputs, length) of taps, or its transpose."""
+    from .resampling import ResampleLines, padded_rows
+
+    out, kind = node.output, type_of(node.output.dtype)
+    if kind not in ("f32", "f64") or not (x.size and out.size):
+        return None
+    index, weight = (_known(a) for a in padded_rows(taps.matrix(x.dtype, transposed)))
+    most, outputs = index.shape
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        own = tuple(0 if d == dim else s for d, s in enumerate(strides[0]))
+        tables = Access(1, "i32", (outputs, 1)), Access(2, kind, (outputs, 1))
+        return ResampleLines(out.shape, dim, most, Access(0, kind, own), strides[0][dim], *tables, body)
+
+    return Anchor(node, (x, index, weight), out.shape, make)
 
 
 def _known(array: np.ndarray) -> Value:

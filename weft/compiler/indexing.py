@@ -43,12 +43,12 @@ def merged_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> list[
             groups[-1].append(axis)
         else:
             groups.append([axis])
-    return groups or [[len(shape) - 1]]
+    return groups or [[]]
 
 
 def thin(access: Access, groups: Sequence[Sequence[int]]) -> Access:
     """An access over merged axes."""
-    return replace(access, strides=tuple(access.strides[g[-1]] for g in groups))
+    return replace(access, strides=tuple(access.strides[g[-1]] if g else 0 for g in groups))
 
 
 def thin_body(body: Body, groups: Sequence[Sequence[int]]) -> Body:
@@ -185,8 +185,8 @@ COMBINE = {
     "add": lambda f, old, new: old + new,
     "put": lambda f, old, new: new,
     "prod": lambda f, old, new: old * new,
-    "amax": lambda f, old, new: f.select((old >= new) | old.ne(old), old, new),
-    "amin": lambda f, old, new: f.select((old <= new) | old.ne(old), old, new),
+    "amax": lambda f, old, new: f.select((old > new) | old.ne(old), old, new),
+    "amin": lambda f, old, new: f.select((old < new) | old.ne(old), old, new),
 }
 
 
@@ -196,8 +196,8 @@ class Scatter(Kernel):
     combine: 'add', 'put' (the last write stays), 'prod', 'amax', 'amin'. `target` has strides over the axes of the
     space as `source` of Gather. `value` is a body over the space without stores, whose last value is combined. Before
     that the target is filled: `target_shape` and `target_strides` describe all of it; `initial` (an Access with strides
-    over target_shape) is copied there, or zeros where it is None. No two threads write to one place and the order of
-    the writes to it is that of the space: results do not depend on the number of threads.
+    over target_shape) is copied there unless it is the same memory, or zeros where it is None. No two threads write to
+    one place and the order of the writes to it is that of the space: results do not depend on the number of threads.
     """
 
     def __init__(
@@ -232,30 +232,42 @@ class Scatter(Kernel):
         return f"Scatter {self.combine} {places} {self.flag} {self.value.key()}"
 
     def emit(self, f: Function) -> None:
-        self._fill(f)
+        if self.initial is not None and self.initial.strides == self.filled.strides:
+            with f.when(f.arg(self.initial.arg).ne(f.arg(self.target.arg))):  # not in place
+                self._fill(f)
+        else:
+            self._fill(f)
         f.barrier()
-        axes = range(len(self.shape))
+        axes, last = range(len(self.shape)), len(self.shape) - 1
         own = [a for a in axes if self.target.strides[a]]  # what lies apart along these never meets
-        last = len(self.shape) - 1
-        lanes = vector_lanes(f, self.target.kind) if last in own else 1
+        named = any(c.index.strides[last] for c in self.coordinates)
+        lanes = vector_lanes(f, self.target.kind) if last in own and not named else 1
         outer = [a for a in own if a != last or lanes == 1]
         points = [a for a in axes if a not in outer and (a != last or lanes == 1)]
-        rows, width = prod(self.shape[a] for a in outer), self.shape[last] if lanes > 1 else 1
-        lo, hi = (f.index(0), f.index(rows))
-        first, end = (f.index(0), f.index(width))
-        owned = None
-        if rows >= MANY:
-            lo, hi = f.split(rows)
-        elif width >= MANY // 2 * lanes and lanes > 1:
-            first, end = f.split(width, lanes)
-        elif self.coordinates:
-            owned = f.split(self.coordinates[0].size)
-        with f.loop(lo, hi) as row, f.loop(0, prod(self.shape[a] for a in points)) as point:
+        width = self.shape[last] if lanes > 1 else 1
+        rows, columns, owned = self._shares(f, prod(self.shape[a] for a in outer), width, lanes)
+        around, inside = (outer, rows), (points, (0, prod(self.shape[a] for a in points)))
+        if last in outer:  # neighbours in memory one after the other
+            around, inside = inside, around
+        with f.loop(*around[1]) as first, f.loop(*inside[1]) as second:
             index: list[Any] = [f.index(0)] * len(self.shape)
-            for at, numbers in ((outer, row.i), (points, point.i)):
-                for a, i in zip(at, unravel(f, numbers, [self.shape[a] for a in at]), strict=True):
+            for at, number in ((around[0], first.i), (inside[0], second.i)):
+                for a, i in zip(at, unravel(f, number, [self.shape[a] for a in at]), strict=True):
                     index[a] = i
-            self._point(f, index, lanes, first, end, width, owned)
+            self._point(f, index, lanes, *columns, width, owned)
+
+    def _shares(
+        self, f: Function, rows: int, width: int, lanes: int
+    ) -> tuple[tuple[Any, Any], tuple[Val, Val], tuple[Val, Val] | None]:
+        """This thread's rows and columns, or the places of the first index that it writes to (None: all)."""
+        all_rows, all_columns = (f.index(0), f.index(rows)), (f.index(0), f.index(width))
+        if rows >= MANY:
+            return f.split(rows), all_columns, None
+        if lanes > 1 and width >= MANY // 2 * lanes:
+            return all_rows, f.split(width, lanes), None
+        if self.coordinates:
+            return all_rows, all_columns, f.split(self.coordinates[0].size)
+        return (f.index(0), f.select(f.tid.eq(0), f.index(rows), 0)), all_columns, None
 
     def _point(
         self, f: Function, index: list[Any], lanes: int, first: Val, end: Val, width: int, owned: tuple[Val, Val] | None

@@ -148,7 +148,7 @@ class Lowering:
         return found
 
     def _assembly(self, group: Group) -> Launch | None:
-        """Copies of the operands that are not written to their windows already, in one kernel."""
+        """Copies of the operands that do not lie in their windows already, in one kernel."""
         (node,) = group.nodes
         out, table = node.output, _Table(self, group)
         fill, places = windows(node, self.geometry)
@@ -162,7 +162,9 @@ class Lowering:
             store = Access(table.word(out, writes=True), kind, over)
             kernels.append(Sweep(*collapse([item], [(store, 0)], space, None)))
         for v, offset, strides in places:
-            if v in self.homes and self.homes[v].root is home.root:
+            here = self.window(v)
+            stays = (here.root, here.offset, here.strides) == (home.root, home.offset + offset, tuple(strides))
+            if stays or (v in self.homes and self.homes[v].root is home.root):
                 continue
             space, kind = squeezed(v.shape), type_of(v.dtype)
             load = Access(table.word(v), kind, strides_over(v.shape, self.element_strides(v), v.shape, space))

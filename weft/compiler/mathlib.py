@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .mathlib_bessel import Bessel
 from .mathlib_exp import Exponentials
-from .mathlib_special import Special
-from .mathlib_tools import FORMATS, literal_value
+from .mathlib_gamma import Gamma
+from .mathlib_orthogonal import Recurrences
+from .mathlib_special import Errors
+from .mathlib_tools import FORMATS, float_bits, literal_value
 from .mathlib_trig import Trigonometry
 
 
-class Math(Exponentials, Trigonometry, Special):
+class Math(Exponentials, Trigonometry, Errors, Gamma, Bessel, Recurrences):
     """The mathematical functions of the builder `Function`; values in, values out."""
 
     def sqrt(self, x: Any) -> Any:
@@ -72,6 +75,20 @@ class Math(Exponentials, Trigonometry, Special):
         moved = self.select(x.eq(0.0), smallest, moved)
         moved = self.select(x.eq(y), y, moved)
         return self.select(x.ne(x) | y.ne(y), x + y, moved)
+
+    def frexp(self, x: Any) -> tuple[Any, Any]:
+        """(m, e) with x = m 2ᵉ and ½ ≤ |m| < 1, both floats; (x, 0) where x is 0, infinite or NaN."""
+        form = FORMATS[x.kind]
+        sign, field = -1 << form.width - 1, ((1 << form.width - 1) - 1) & (-1 << form.fraction)
+        bits = self.bitcast(x, form.whole)
+        size = bits & ~sign
+        small = size < 1 << form.fraction  # 0 or denormal: the bits are x in units of its smallest number
+        normal = self.select(small, self.bitcast(self.cast(size, x.kind), form.whole), size)
+        m = self.bitcast((normal & ~field) | float_bits(x.kind, 0.5) | (bits & sign), x.kind)
+        e = ((normal & field) >> form.fraction) - (form.bias - 1)
+        e = self.select(small, e - (form.bias - 1 + form.fraction), e)
+        plain = size.eq(0) | (size >= field)
+        return self.select(plain, x, m), self.cast(self.select(plain, 0, e), x.kind)
 
     def truncated(self, x: Any, unsigned: bool = False) -> Any:
         """A float as i64, or as u64; what does not fit gives some integer."""

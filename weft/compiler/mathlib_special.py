@@ -1,4 +1,4 @@
-"""The error function, the gamma function and their relatives as vector code."""
+"""The error function, its relatives and their inverses as vector code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .mathlib_tools import FORMATS, Tools
 ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ and its rounding error
 
 
-class Special(Tools):
-    """The part of `Math` that is called special functions. What is not hot in f32 goes through f64."""
+class Errors(Tools):
+    """The part of `Math` around the normal distribution. What is not hot in f32 goes through f64."""
 
     # ----------------------------------------------------------------------------- error functions
     def erf(self, x: Any) -> Any:
@@ -98,61 +98,26 @@ class Special(Tools):
         near = 1.0 - (x + more)
         return self.select(size < 0.75, near, self.select(x < 0.0, 2.0 - tail, tail))
 
-    # ----------------------------------------------------------------------------- gamma functions
-    def lgamma(self, x: Any) -> Any:
-        """log |Γ(x)|; in f64 within 5 ulp for x > 0, and of the largest term of the reflection for x < 0."""
-        if x.kind == "f32":
-            return self.cast(self.lgamma(self.cast(x, "f64")), "f32")
+    # ------------------------------------------------------------------------------------ inverses
+    def erfinv(self, x: Any) -> Any:
+        """The y with erf y = x, for x in [−1, 1]; within 4 ulp."""
         size = self.abs(x)
-        small, large = size < 1.0, size >= 8.0
-        a, factors = self._descended(size)
-        product = self.const("f64", 1.0, x.lanes)
-        for _, factor in factors:
-            product = product * factor
-        unit = a * (a - 1.0) * self.polynomial(a - 0.5, tables.LGAMMA)  # log Γ(1 + a)
-        low = self.log(self.select(small | large, size, product))
-        far = (size - 0.5) * (low - 1.0) + (0.5 * math.log(2 * math.pi) - 0.5)
-        far = far + self.polynomial(1.0 / (size * size), tables.STIRLING) / size
-        right = self.select(large, far, unit + self.select(small, -low, low))
-        # Γ(x) Γ(−x) = −π / (x sin πx); for |x| < 1 the logarithms of x cancel
-        turned = self.select(size < 1e-9, size, self.abs(self.sin_pi(size)) * (1 / math.pi))
-        turned = self.select(small, turned, turned * size)
-        left = -self.log(turned) - self.select(small, unit, right)
-        y = self.select(x < 0.0, left, right)
-        return self.select(self.isinf(x) | ((x <= 0.0) & self.floor(x).eq(x)), math.inf, y)
+        return self.copysign(self._inverse(size, 1.0 - size), x)
 
-    def digamma(self, x: Any) -> Any:
-        """ψ(x) = d log Γ(x) / dx; in f64 within 5 ulp for x > 0, and of the largest term of the reflection for x < 0."""
-        if x.kind == "f32":
-            return self.cast(self.digamma(self.cast(x, "f64")), "f32")
-        size = self.abs(x)
-        small = size < 1.0
-        a, factors = self._descended(size)
-        above, below = self.const("f64", 0.0, x.lanes), self.const("f64", 1.0, x.lanes)  # of the sum of 1 / factor
-        for inside, factor in factors:
-            above = self.select(inside, above * factor + below, above)
-            below = below * factor
-        zero, zero_low = tables.DIGAMMA_ZERO
-        unit = ((a - zero) - zero_low) * self.polynomial(a - 0.5, tables.DIGAMMA)  # ψ(1 + a)
-        inverse = 1.0 / size
-        w = inverse * inverse
-        far = self.log(size) - (0.5 * inverse + w * self.polynomial(w, tables.DIGAMMA_TAIL))
-        right = self.select(size >= 8.0, far, unit + self.select(small, -inverse, above / below))
-        # ψ(−x) = ψ(x) + 1/x + π / tan πx; for |x| < 1 the inverses of x cancel
-        turn = self.sin_pi(size)
-        left = self.select(small, unit, right + inverse) + math.pi * self.cos_pi(size) / turn
-        y = self.select(x < 0.0, self.select(turn.eq(0.0), math.nan, left), right)
-        return self.select(x.eq(0.0), self.copysign(self.const("f64", math.inf, x.lanes), -x), y)
+    def ndtri(self, p: Any) -> Any:
+        """The quantile of the standard normal distribution, √2 erfinv(2p − 1), also for denormal p; 4 ulp in f64."""
+        if p.kind == "f32":
+            return self.cast(self.ndtri(self.cast(p, "f64")), "f32")
+        low = p < 0.5
+        beyond = 2.0 * self.select(low, p, 1.0 - p)
+        y = math.sqrt(2) * self._inverse(1.0 - beyond, beyond)
+        return self.select(low, -y, y)
 
-    def _descended(self, size: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-        """(a, factors) with size = 1 + a + a whole number and 0 ≤ a ≤ 1, for size < 8.
-
-        The factors are size − 1, size − 2, … down to 1 + a: six pairs of a condition and a number, 1 where it fails.
-        """
-        a, factors = self.select(size < 1.0, size, size - 1.0), []
-        for step in range(1, 7):
-            inside = size >= step + 1.0
-            factor = self.select(inside, size - float(step), 1.0)
-            a = self.select(inside, factor - 1.0, a)
-            factors.append((inside, factor))
-        return a, factors
+    def _inverse(self, x: Any, beyond: Any) -> Any:
+        """The y ≥ 0 with erf y = x, where beyond = 1 − x; ∞ for 0 beyond, NaN for less."""
+        (above, below), centre = tables.ERFINV_NEAR[x.kind], tables.ERFINV_CENTRE[x.kind]
+        left = 0.64 - x * x
+        near = x * self.polynomial(left, above) / self.polynomial(left, below)
+        r = self.sqrt(-self.log(beyond))
+        far = r * self.polynomial((r - centre) / (r + centre), tables.ERFINV_FAR[x.kind])
+        return self.select(beyond.eq(0.0), math.inf, self.select(x <= 0.8, near, far))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,3 +117,31 @@ class Tools:
         """(p, e) with p = a · b rounded and p + e = a · b."""
         p = self.exactly("fmul", a, b)
         return p, self.fma(a, b, -p)
+
+    # --------------------------------------------------------------------------------- control
+    def routine(self, name: str, write: Callable, *operands: Any) -> Any:
+        """`write(f, *operands)` as a function of its own, written once in a kernel and called: the place for loops.
+
+        The name with the types of the operands, all of one number of lanes, tells all about it.
+        """
+        symbol = ".".join([name, *(x.kind for x in operands), str(operands[0].lanes)])
+        inner = type(self)(symbol, self.target)
+        inputs = [type(x)(inner, f"%x{i}", x.kind, x.lanes) for i, x in enumerate(operands)]
+        y = write(inner, *inputs)
+        head = f"define internal {y.type} @{symbol}({', '.join(x.typed for x in inputs)}) #0 {{\nentry:"
+        lines = [head, *inner.prologue, *inner.lines, f"  ret {y.typed}\n}}"]
+        self.declarations |= inner.declarations | {"\n".join(lines): None}
+        return self.emit(f"call {y.type} @{symbol}({', '.join(x.typed for x in operands)})", y.kind, y.lanes)
+
+    def table(self, name: str, numbers: Sequence[float]) -> Any:
+        """A pointer to numbers of f64 that are part of the code."""
+        items = ", ".join(self.const("f64", x).typed for x in numbers)
+        self.declarations[f"@{name} = internal constant [{len(numbers)} x double] [{items}]"] = None
+        return type(self.tid)(self, f"@{name}", "ptr")
+
+    def largest(self, x: Any) -> Any:
+        """The largest lane of integers."""
+        if x.lanes == 1:
+            return x
+        name = f"llvm.vector.reduce.{'smax' if x.is_signed else 'umax'}.{self.suffix(x.kind, x.lanes)}"
+        return self.call(name, x.kind, 1, x)

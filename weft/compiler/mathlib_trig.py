@@ -41,10 +41,19 @@ class Trigonometry(Tools):
 
     def _wave(self, q: Any, r: Any) -> Any:
         """sin(q π/2 + r)."""
-        sine, cosine = self._sine_and_cosine(r)
+        return self._turned(q, *self._sine_and_cosine(r))
+
+    def _turned(self, q: Any, sine: Any, cosine: Any) -> Any:
+        """sin(q π/2 + r) from the sine and cosine of r."""
         y = self.select((q & 1).ne(0), cosine, sine)
-        sign = (q & 2) << (FORMATS[r.kind].width - 2)
-        return self.bitcast(self.bitcast(y, q.kind) ^ sign, r.kind)
+        sign = (q & 2) << (FORMATS[y.kind].width - 2)
+        return self.bitcast(self.bitcast(y, q.kind) ^ sign, y.kind)
+
+    def sin_cos(self, x: Any) -> tuple[Any, Any]:
+        """(sin x, cos x) for x ≥ 0; see the class for its range."""
+        q, _, r = self._quadrant(x)
+        waves = self._sine_and_cosine(r)
+        return self._turned(q, *waves), self._turned(q + 1, *waves)
 
     def sin(self, x: Any) -> Any:
         """sin x; see the class for its range."""

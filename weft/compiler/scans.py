@@ -26,13 +26,18 @@ STEPS: dict[str, Callable[..., Val]] = {
     "logaddexp": _log_add,
     "linear": lambda f, old, factor, new: factor * old + new,
 }
+IS_RECORD: dict[str, Callable[[Val, Val], Val]] = {  # the latest of equal ones, and of NaNs once there is one
+    "argmax": lambda old, new: (new >= old) | new.ne(new),
+    "argmin": lambda old, new: (new <= old) | new.ne(new),
+}
 
 
 class Scan(Kernel):
     """yₜ = yₜ₋₁ ∘ xₜ along `axis` of the space `shape`, y₀ = x₀.
 
-    combine: 'add', 'prod', 'amax', 'amin', 'logaddexp', or 'linear': yₜ = aₜ yₜ₋₁ + xₜ. `value` is a body over the space
-    without stores whose last value is xₜ (and the one before it aₜ); `body` (given: yₜ) stores. reverse: from the end.
+    combine: 'add', 'prod', 'amax', 'amin', 'logaddexp', or 'linear': yₜ = aₜ yₜ₋₁ + xₜ; with 'argmax' and 'argmin' yₜ is the
+    place (i64) of the largest or smallest element so far. `value` is a body over the space without stores whose last value
+    is xₜ (and the one before it aₜ); `body` (given: yₜ) stores. reverse: from the end.
     """
 
     def __init__(
@@ -109,17 +114,27 @@ class Scan(Kernel):
 
         def values(index: list[Any]) -> list[Val]:
             count = 2 if self.combine == "linear" else 1
-            kind = self.body.given[0]
             found = self.value.emit(f, index, axis, lanes, mask)[-count:]
-            return [f.splat(f.cast(x, kind), lanes) for x in found]
+            if self.combine not in IS_RECORD:
+                found = [f.cast(x, self.body.given[0]) for x in found]
+            return [f.splat(x, lanes) for x in found]
 
-        firsts = []
+        width = 2 if self.combine in IS_RECORD else 1  # values that a line is carried on with, the last is yₜ
+        firsts: list[Val] = []
         for index in at(0):
-            firsts.append(values(index)[-1])
-            self.body.emit(f, index, axis, lanes, mask, given=firsts[-1:])
+            first = [*values(index)[-1:], f.const("i64", 0, lanes)][:width]
+            self.body.emit(f, index, axis, lanes, mask, given=first[-1:])
+            firsts += first
         with f.loop(1, self.length, carry=firsts) as loop:
             following = []
-            for index, old in zip(at(loop.i), loop.carry, strict=True):
-                following.append(STEPS[self.combine](f, old, *values(index)))
-                self.body.emit(f, index, axis, lanes, mask, given=following[-1:])
+            for n, index in enumerate(at(loop.i)):
+                new = self._step(f, loop.carry[n * width : (n + 1) * width], values(index), loop.i)
+                self.body.emit(f, index, axis, lanes, mask, given=new[-1:])
+                following += new
             loop.next(following)
+
+    def _step(self, f: Function, old: Sequence[Val], new: Sequence[Val], t: Val) -> list[Val]:
+        if self.combine not in IS_RECORD:
+            return [STEPS[self.combine](f, *old, *new)]
+        record = IS_RECORD[self.combine](old[0], new[0])
+        return [f.select(record, new[0], old[0]), f.select(record, t, old[1])]

@@ -102,7 +102,12 @@ def _reads_alike(fuser: Fuser, group: Group, old: Value) -> bool:
             view = fuser.geometry(v)
             if view.root is not old:
                 continue
-            if group.anchor is not None and (isinstance(group.anchor, Whole) or v in group.anchor.operands):
+            alone = v is getattr(group.anchor, "taken_over", None) and node.inputs.count(v) == 1
+            if (
+                group.anchor is not None
+                and not alone
+                and (isinstance(group.anchor, Whole) or v in group.anchor.operands)
+            ):
                 return False
             if view.offset or v.shape != old.shape or view.strides != fuser.geometry(old).strides:
                 return False

@@ -34,6 +34,7 @@ from . import (  # noqa: F401
     sample,
     scan,
     scatter,
+    search,
     shape,
     softmax,
     solve,

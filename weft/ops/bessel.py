@@ -15,6 +15,9 @@ class I0(Special):
 
     reference, aliases = sp.i0, ("special.i0",)
 
+    def lower(self, f, x):
+        return f.bessel_i(x, 0)
+
     def vjp(self, g, y, x):
         return (g * I1_(x),)
 
@@ -23,6 +26,9 @@ class I0e(SpecialOnly):
     """exp(−|x|) · I₀(x)."""
 
     reference = sp.i0e
+
+    def lower(self, f, x):
+        return f.bessel_i(x, 0, scaled=True)
 
     def vjp(self, g, y, x):
         return (g * (I1E(x) - x.sign() * y),)
@@ -33,6 +39,9 @@ class I1(SpecialOnly):
 
     reference = sp.i1
 
+    def lower(self, f, x):
+        return f.bessel_i(x, 1)
+
     def vjp(self, g, y, x):
         return (g * where(x == 0, 0.5, x.i0() - y / x),)
 
@@ -41,6 +50,9 @@ class I1e(SpecialOnly):
     """exp(−|x|) · I₁(x)."""
 
     reference = sp.i1e
+
+    def lower(self, f, x):
+        return f.bessel_i(x, 1, scaled=True)
 
     def vjp(self, g, y, x):
         return (g * where(x == 0, 0.5, I0E(x) - y * (x.sign() + 1 / x)),)
@@ -51,6 +63,9 @@ class BesselJ0(SpecialOnly):
 
     reference = sp.j0
 
+    def lower(self, f, x):
+        return f.bessel_j(x, 0)
+
     def vjp(self, g, y, x):
         return (g * -BESSEL_J1(x),)
 
@@ -59,6 +74,9 @@ class BesselJ1(SpecialOnly):
     """The Bessel function of the first kind and order 1."""
 
     reference = sp.j1
+
+    def lower(self, f, x):
+        return f.bessel_j(x, 1)
 
     def vjp(self, g, y, x):
         return (g * where(x == 0, 0.5, BESSEL_J0(x) - y / x),)
@@ -69,6 +87,9 @@ class BesselY0(SpecialOnly):
 
     reference, domain = sp.y0, (0.2, 4.0)
 
+    def lower(self, f, x):
+        return f.bessel_y(x, 0)
+
     def vjp(self, g, y, x):
         return (g * -BESSEL_Y1(x),)
 
@@ -77,6 +98,9 @@ class BesselY1(SpecialOnly):
     """The Bessel function of the second kind and order 1."""
 
     reference, domain = sp.y1, (0.2, 4.0)
+
+    def lower(self, f, x):
+        return f.bessel_y(x, 1)
 
     def vjp(self, g, y, x):
         return (g * (BESSEL_Y0(x) - y / x),)
@@ -87,6 +111,9 @@ class ModifiedBesselK0(SpecialOnly):
 
     reference, domain = sp.k0, (0.2, 4.0)
 
+    def lower(self, f, x):
+        return f.bessel_k(x, 0)
+
     def vjp(self, g, y, x):
         return (g * -MODIFIED_K1(x),)
 
@@ -95,6 +122,9 @@ class ModifiedBesselK1(SpecialOnly):
     """The modified Bessel function of the second kind and order 1."""
 
     reference, domain = sp.k1, (0.2, 4.0)
+
+    def lower(self, f, x):
+        return f.bessel_k(x, 1)
 
     def vjp(self, g, y, x):
         return (g * (-MODIFIED_K0(x) - y / x),)
@@ -105,6 +135,9 @@ class ScaledModifiedBesselK0(SpecialOnly):
 
     reference, domain = sp.k0e, (0.2, 4.0)
 
+    def lower(self, f, x):
+        return f.bessel_k(x, 0, scaled=True)
+
     def vjp(self, g, y, x):
         return (g * (y - SCALED_K1(x)),)
 
@@ -113,6 +146,9 @@ class ScaledModifiedBesselK1(SpecialOnly):
     """eˣ · K₁(x)."""
 
     reference, domain = sp.k1e, (0.2, 4.0)
+
+    def lower(self, f, x):
+        return f.bessel_k(x, 1, scaled=True)
 
     def vjp(self, g, y, x):
         return (g * (y - SCALED_K0(x) - y / x),)
@@ -124,6 +160,9 @@ class SphericalBesselJ0(SpecialOnly):
     def reference(self, x):
         return sp.spherical_jn(0, x).astype(x.dtype, copy=False)
 
+    def lower(self, f, x):
+        return f.spherical_bessel_j0(x)
+
     def vjp(self, g, y, x):
         return (g * where(x == 0, 0, (x.cos() - y) / x),)
 
@@ -131,10 +170,13 @@ class SphericalBesselJ0(SpecialOnly):
 class AiryAi(SpecialOnly):
     """Airy's function Ai, the solution of y″ = x · y that decays to the right."""
 
-    differentiable = False
+    differentiable, cost = False, 100
 
     def reference(self, x):
         return sp.airy(x)[0].astype(x.dtype, copy=False)
+
+    def lower(self, f, x):
+        return f.airy_ai(x)
 
 
 register_module(__name__)

@@ -461,14 +461,22 @@ class Gcd(Elementwise):
     """The greatest common divisor of integers."""
 
     numbers = "none"
+    cost = 300
     reference, differentiable, categories = np.gcd, False, (INTEGER, INTEGER)
+
+    def lower(self, f, x, other):
+        return f.gcd(x, other)
 
 
 class Lcm(Elementwise):
     """The least common multiple of integers."""
 
     numbers = "none"
+    cost = 300
     reference, differentiable, categories = np.lcm, False, (INTEGER, INTEGER)
+
+    def lower(self, f, x, other):
+        return f.lcm(x, other)
 
 
 class Heaviside(Elementwise):

@@ -91,10 +91,13 @@ def _legendre() -> tuple[np.ndarray, np.ndarray]:
 class LogGammaSlope(Elementwise):
     """d log z / dα of the Gamma(α, 1) variate with logarithm log z; has no derivative of its own."""
 
-    public, categories, differentiable = False, (FLOAT, FLOAT), False
+    public, categories, differentiable, cost = False, (FLOAT, FLOAT), False, 3000
 
     def reference(self, alpha, log_z):
         return log_gamma_slope(alpha, log_z).astype(np.result_type(alpha, log_z))
+
+    def lower(self, f, alpha, log_z):
+        return f.log_gamma_slope(alpha, log_z, _legendre())
 
 
 class LogGammaPath(Elementwise):
@@ -104,6 +107,9 @@ class LogGammaPath(Elementwise):
 
     def reference(self, alpha, log_z):
         return np.broadcast_arrays(alpha, log_z)[1].copy()
+
+    def lower(self, f, alpha, log_z):
+        return log_z
 
     def vjp(self, g, y, alpha, log_z):
         return lambda: g * LOG_GAMMA_SLOPE(alpha, log_z), lambda: g

@@ -375,14 +375,15 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 def _put_(view: Tensor, advanced: Advanced, value: Tensor, accumulate: bool, name: str) -> None:
     """Write (or add) `value` at the places of the index tensors, in place."""
-    order, value, indices = _put_parts(view, advanced, value, name)
-    put_leading_(PERMUTE(view, dims=order), value, indices, accumulate, name)
+    order, value, indices, at = _put_parts(view, advanced, value, name)
+    put_at_(PERMUTE(view, dims=order) if order else view, value, indices, accumulate, name, at)
 
 
 def _put_parts(
     view: Tensor, advanced: Advanced, value: Tensor, name: str
-) -> tuple[tuple[int, ...], Tensor, list[Tensor]]:
-    """The order of dimensions that brings the indexed ones to the front, `value` broadcast to fit it, the indices."""
+) -> tuple[tuple[int, ...], Tensor, list[Tensor], int]:
+    """The order of dimensions that makes the indexed ones neighbours (none: they are), `value` broadcast to fit, the
+    indices and the first dimension they stand for."""
     dims, indices = [d for d, _, _ in advanced], [i for _, i, _ in advanced]
     shape = _shape_of_places(indices)
     rest = tuple(s for d, s in enumerate(view.shape) if d not in dims)
@@ -396,34 +397,30 @@ def _put_parts(
             f"{name}: shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
             f"result of shape {list(result)}"
         ) from None
-    if front:
-        moved = range(front, front + len(shape))
-        value = PERMUTE(value, dims=(*moved, *(d for d in range(len(result)) if d not in moved)))
     for place, index, d in advanced:
         if index._interpreter is None:
             _check_range(index, view.shape[place], d)
-    return _to_front(dims, view.ndim), value, indices
+    return () if _neighbours(dims) else _to_front(dims, view.ndim), value, indices, front
 
 
-def put_leading_(target: Tensor, value: Tensor, indices: Sequence[Tensor], accumulate: bool, name: str) -> Tensor:
-    """target[indices] = value (or += value) on the leading dimensions, in place; straight into memory if nothing
-    is recorded."""
+def put_at_(
+    target: Tensor, value: Tensor, indices: Sequence[Tensor], accumulate: bool, name: str, at: int = 0
+) -> Tensor:
+    """target[:, …, i₁, i₂, …] = value (or += value), in place; straight into memory if nothing is recorded."""
     plain = all(t._interpreter is None for t in (target, value, *indices))
-    if accumulate:
-        return update(target, put_leading, (value, *indices), {"accumulate": True}, name)
-    if plain and not target._tracked(value):
+    if not accumulate and plain and not target._tracked(value):
         target._check_writable(name)
-        target.array[tuple(i.array for i in indices)] = value.array
+        target.array[(slice(None),) * at + tuple(i.array for i in indices)] = value.array
         target._bump()
         return target
-    return update(target, put_leading, (value, *indices), {}, name)
+    return update(target, put_at, (value, *indices), {"accumulate": accumulate, "at": at}, name)
 
 
-def put_leading(x: Tensor, value: Tensor, *indices: Tensor, accumulate: bool = False) -> Tensor:
-    """x with `value` written to (or added at) places of its leading dimensions."""
+def put_at(x: Tensor, value: Tensor, *indices: Tensor, accumulate: bool = False, at: int = 0) -> Tensor:
+    """x with `value` written to (or added at) places of its dimensions `at` …"""
     if not accumulate:
-        return PUT_AT(x, value, *indices)
-    added = ADD_AT(value, *indices, sizes=tuple(x.shape[: len(indices)]))
+        return PUT_AT(x, value, *indices, at=at)
+    added = ADD_AT(value, *indices, sizes=tuple(x.shape[at : at + len(indices)]), at=at)
     return x | added if x.dtype is dtypes.bool_ else x + added
 
 
@@ -445,10 +442,12 @@ def index_put_(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with `values` written to (or with `accumulate` added at) places given by index tensors."""
     view, advanced = _index_put_parts(input, indices, values)
-    order, values, places = _put_parts(view, advanced, values, "index_put")
-    written = put_leading(PERMUTE(view, dims=order), values, *places, accumulate=accumulate)
-    back = tuple(int(d) for d in np.argsort(order))
-    return PERMUTE(written, dims=back).reshape(input.shape)
+    order, values, places, at = _put_parts(view, advanced, values, "index_put")
+    front = PERMUTE(view, dims=order) if order else view
+    written = put_at(front, values, *places, accumulate=accumulate, at=at)
+    if order:
+        written = PERMUTE(written, dims=tuple(int(d) for d in np.argsort(order)))
+    return written.reshape(input.shape)
 
 
 def _index_put_parts(x: Tensor, indices: Sequence[Any], values: Tensor) -> tuple[Tensor, Advanced]:

@@ -167,32 +167,49 @@ class AddAt(Indexing):
 
 
 class PutAt(Indexing):
-    """A copy of x with the leading dimensions replaced by `value` at the index tensors; of several the last stays."""
+    """A copy of x replaced by `value` at the index tensors, behind `at` dimensions; of several writes the last stays.
 
-    def reference(self, x, value, *indices):
-        flat_index(indices, x.shape[: len(indices)])
+    `value` broadcasts to (kept, I, rest), what x[:, …, i₁, i₂, …] would be.
+    """
+
+    def reference(self, x, value, *indices, at=0):
+        flat_index(indices, x.shape[at : at + len(indices)], first=at)
         out = np.array(x, order="K")
-        out[indices] = value
+        out[(slice(None),) * at + indices] = value
         return out
 
     def _make_plan(self, needs):
         return DROP, (LOOK, LOOK, *(SAVE,) * (len(needs) - 2))
 
-    def vjp(self, g, y, x, value, *indices):
-        sizes = tuple(x.shape[: len(indices)])
+    def vjp(self, g, y, x, value, *indices, at=0):
+        sizes = tuple(x.shape[at : at + len(indices)])
         return (
-            lambda: PUT_AT(g, _zero(g), *indices),
-            lambda: summed_to(_where_last(INDEX(g, *indices), indices, sizes), value.shape),
+            lambda: PUT_AT(g, _zero(g), *indices, at=at),
+            lambda: summed_to(_where_last(INDEX(g, *indices, at=at), indices, sizes, at), value.shape),
             *(None for _ in indices),
         )
 
+    def native(self, node):
+        from ..compiler.anchors_index import combine_at
+
+        return combine_at(node, "put", node.params.get("at", 0))
+
     def batch(self, inputs, batched, size, params):
         x, value, *indices = inputs
+        at = params.get("at", 0)
         aligned = _align(indices, batched[2:])
         rank = max(i.ndim - b for i, b in zip(aligned, batched[2:], strict=True))
-        if batched[1]:
-            value = _raise_rank(value, rank + x.ndim - batched[0] - len(indices))
-        return PUT_AT(_full(x, batched[0], size), value, _counter(size, rank), *aligned)
+        whole = rank + x.ndim - batched[0] - len(indices)  # dimensions of (kept, I, rest)
+        x = _full(x, batched[0], size)
+        value = _raise_rank(value, whole) if batched[1] else value
+        if not any(batched[2:]):
+            return PUT_AT(x, value, *indices, at=at + 1)
+        if not at:
+            return PUT_AT(x, value, _counter(size, rank), *aligned)
+        value = _raise_rank(_full(value, batched[1], size), whole)
+        kept, behind = tuple(range(1, at + 1)), tuple(range(-at, 0))
+        y = PUT_AT(x.movedim(kept, behind), value.movedim(kept, behind), _counter(size, rank), *aligned)
+        return y.movedim(behind, kept)
 
 
 class LastAt(Indexing):
@@ -207,16 +224,22 @@ class LastAt(Indexing):
         writer[places.ravel()] = order
         return (writer[places.ravel()] == order).reshape(places.shape)
 
+    def parts(self, *indices, sizes):
+        places = np.broadcast_shapes(*(i.shape for i in indices))
+        order = wrap(np.arange(math.prod(places)).reshape(places))
+        writer = PUT_AT(wrap(np.zeros((), order.dtype.np)).expand(sizes), order, *indices)
+        return INDEX(writer, *indices) == order
+
     def batch(self, inputs, batched, size, params):
         aligned = _align(inputs, batched)
         rank = max(i.ndim for i in aligned) - 1
         return LAST_AT(_counter(size, rank), *aligned, sizes=(size, *params["sizes"]))
 
 
-def _where_last(g: Tensor, indices: Sequence[Tensor], sizes: tuple[int, ...]) -> Tensor:
-    """g (*I, *rest) where its write was the last to its place, else 0."""
+def _where_last(g: Tensor, indices: Sequence[Tensor], sizes: tuple[int, ...], at: int) -> Tensor:
+    """g (*kept, *I, *rest) where its write was the last to its place, else 0."""
     last = LAST_AT(*indices, sizes=sizes)
-    return where(last.reshape(*last.shape, *(1,) * (g.ndim - last.ndim)), g, 0)
+    return where(last.reshape(*last.shape, *(1,) * (g.ndim - at - last.ndim)), g, 0)
 
 
 class CombineAt(Indexing):
@@ -239,6 +262,11 @@ class CombineAt(Indexing):
         else:
             of_x, of_value = _extreme_slopes(g, y, x, value, indices)
         return (of_x, of_value, *(None for _ in indices))
+
+    def native(self, node):
+        from ..compiler.anchors_index import combine_at
+
+        return combine_at(node, node.params["reduce"], 0)
 
     def batch(self, inputs, batched, size, params):
         x, value, *indices = inputs

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor, wrap
+from .largest import LARGEST_IN_WINDOW
 from .primitive import PRIMITIVES, Window, register_module
-from .window import LARGEST_IN_WINDOW
+from .volumes import images_of
+from .window import Sizes
 
 
 def _corners(counts: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> list[np.ndarray]:
@@ -102,6 +104,63 @@ def _flat_places(winner: Any, lengths: Any, size: Any, stride: Any, padding: Any
     return found
 
 
+# --------------------------------------------------------------------------- volumes, and positions instead of numbers
+
+
+AT_ONE = dict(size=1, stride=1, padding=0, dilation=1)  # a dimension in which every element is its own window
+
+
+def pool_volumes(x: Tensor, **geometry: Sizes) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest element of each window of volumes: first in each slice, then along the depth.
+
+    x: (N, C, D, H, W) → values (N, C, *counts), numbers in the slices' windows (N, C, D, H′·W′) and numbers along the
+    depth (N, C, D′, H′·W′).
+    """
+    samples, channels, depth = x.shape[:3]
+    counts = geometry["counts"]
+    places = counts[1] * counts[2]
+    lines = lambda t: t.reshape(samples, depth, channels, places).transpose(1, 2)  # (N·D, C, H′, W′) as (N, C, D, …)
+    largest, inner = MAX_POOL(images_of(x), **{name: sizes[1:] for name, sizes in geometry.items()})
+    along = {name: (sizes[0], AT_ONE[name]) for name, sizes in geometry.items() if name != "counts"}
+    values, outer = MAX_POOL(lines(largest), **along, counts=(counts[0], places))
+    return values.reshape(samples, channels, *counts), lines(inner), outer
+
+
+def positions_of_largest(x: Tensor, **geometry: Sizes) -> Tensor:
+    """Flat positions of the largest elements of windows, (N, C, *lengths) → (N, C, *counts)."""
+    lengths = tuple(x.shape[2:])
+    if len(lengths) < 3:
+        return _flat_places(MAX_POOL(x, **geometry)[1].long(), lengths, **geometry)
+    _, inner, outer = pool_volumes(x, **geometry)
+    along = {name: sizes[:1] for name, sizes in geometry.items()}
+    depth = _flat_places(outer.long().movedim(2, -1), lengths[:1], **along).movedim(-1, 2)  # (N, C, D′, H′·W′)
+    inner = inner.gather(2, depth).long().reshape(*x.shape[:2], *geometry["counts"])
+    flat = _flat_places(inner, lengths[1:], **{name: sizes[1:] for name, sizes in geometry.items()})
+    return flat + depth.reshape(inner.shape) * (lengths[1] * lengths[2])
+
+
+def positions_in_ranges(x: Tensor, ranges: tuple[tuple[tuple[int, int], ...], ...]) -> Tensor:
+    """Flat positions of the largest elements of ranges of unequal sizes, (N, C, *lengths) → (N, C, *counts).
+
+    Short ranges are filled up with their last element, which changes no first maximum.
+    """
+    lengths, lines, size = tuple(x.shape[2:]), [], []
+    for d, along in enumerate(ranges):
+        starts, stops = np.array(along, np.int64).T
+        size.append(int((stops - starts).max()))
+        places = np.minimum(starts[:, None] + np.arange(size[-1]), stops[:, None] - 1)  # (count, size)
+        lines.append(wrap(places.ravel()))
+        x = x.index_select(2 + d, lines[-1])
+    one, zero = (1,) * len(ranges), (0,) * len(ranges)
+    geometry = dict(size=tuple(size), stride=tuple(size), padding=zero, dilation=one)
+    number = positions_of_largest(x, **geometry, counts=tuple(map(len, ranges)))
+    found, step = None, 1
+    for line, length in zip(reversed(lines), reversed(lengths), strict=True):
+        place = line[number % line.shape[0]] * step
+        number, step = number // line.shape[0], step * length
+        found = place if found is None else found + place
+    return found
+
+
 register_module(__name__)
 MAX_POOL, MAX_POOL_SLOPE = PRIMITIVES["MaxPool"], PRIMITIVES["MaxPoolSlope"]
-LARGEST_WINDOW = 256  # elements: a winner's number is one byte

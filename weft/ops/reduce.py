@@ -18,7 +18,7 @@ from .. import dtype as dtypes
 from ..autograd.modes import mode, switches
 from ..dtype import BOOL, COMPLEX, FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..tensor import Tensor, new, wrap_dim, wrap_dims
+from ..tensor import Tensor, new, wrap, wrap_dim, wrap_dims
 from . import base
 from .elementwise import conj, where
 from .primitive import (
@@ -370,6 +370,9 @@ class Argmax(Along):
     def reference(self, x, *, dim, keepdim):
         return np.argmax(wide_enough(x), axis=dim, keepdims=keepdim)
 
+    def parts(self, x, *, dim, keepdim):
+        return _first_place(x, AMAX(x, dim=(dim,), keepdim=True), dim, keepdim)
+
 
 class Argmin(Along):
     """The place of the (first) smallest element; a NaN counts as the smallest."""
@@ -378,6 +381,18 @@ class Argmin(Along):
 
     def reference(self, x, *, dim, keepdim):
         return np.argmin(wide_enough(x), axis=dim, keepdims=keepdim)
+
+    def parts(self, x, *, dim, keepdim):
+        return _first_place(x, AMIN(x, dim=(dim,), keepdim=True), dim, keepdim)
+
+
+def _first_place(x: Tensor, extreme: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """Where along `dim` the first element lies that is the extreme, or NaN."""
+    count = x.shape[dim]
+    kind = np.int32 if count < 2**31 else np.int64
+    places = wrap(np.arange(count, dtype=kind)).reshape(-1, *(1,) * (x.ndim - dim - 1))
+    found = (x == extreme) | (x != x)
+    return AMIN(where(found, places, wrap(np.array(count, kind))), dim=(dim,), keepdim=keepdim).long()
 
 
 AMAX, AMIN, ARGMAX, ARGMIN = Amax(), Amin(), Argmax(), Argmin()

@@ -152,6 +152,9 @@ class CumulativeArgmax(Along):
     def reference(self, x, *, dim):
         return _running_place(np.maximum, x, dim)
 
+    def native(self, node):
+        return running(node, "argmax", node.params["dim"])
+
 
 class CumulativeArgmin(Along):
     """The place of the smallest element so far; the latest of equal ones, and of NaNs once there is one."""
@@ -160,6 +163,9 @@ class CumulativeArgmin(Along):
 
     def reference(self, x, *, dim):
         return _running_place(np.minimum, x, dim)
+
+    def native(self, node):
+        return running(node, "argmin", node.params["dim"])
 
 
 def _running_place(ufunc: np.ufunc, x: np.ndarray, dim: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from .. import dtype as dtypes
 from ..dtype import FLOAT, INTEGER
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, wrap, wrap_dim
-from .index import as_value, put_leading
+from .index import as_value, put_at
 from .places import ADD_AT, COMBINE_AT, INDEX, PUT_AT, along
 from .primitive import operation
 
@@ -155,7 +155,7 @@ def scatter(
     if reduce == "multiply":
         y = COMBINE_AT(x, part, *places, reduce="prod")
     else:
-        y = put_leading(x, part, *places, accumulate=reduce == "add")
+        y = put_at(x, part, *places, accumulate=reduce == "add")
     return y.reshape(input.shape)
 
 
@@ -167,7 +167,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         wrap_dim(dim, input.ndim, "scatter_add")
         return input.clone()
     x, part, places = _scatter_parts(input, dim, index, src, "scatter_add")
-    return put_leading(x, part, *places, accumulate=True).reshape(input.shape)
+    return put_at(x, part, *places, accumulate=True).reshape(input.shape)
 
 
 @operation(out=True, inplace=True)
@@ -197,7 +197,7 @@ def _reduced(x: Tensor, source: Tensor, places: Sequence[Tensor], reduce: str, i
     if not include_self:
         x = PUT_AT(x, _neutral(x.dtype, reduce), *places)
     if reduce in ("sum", "mean"):
-        total = put_leading(x, source, *places, accumulate=True)
+        total = put_at(x, source, *places, accumulate=True)
         return total if reduce == "sum" else _divided(total, _counts(x, source, places, include_self))
     return COMBINE_AT(x, source, *places, reduce=reduce)
 
@@ -218,7 +218,7 @@ def _neutral(kind: Any, reduce: str) -> Tensor:
 
 def _counts(x: Tensor, source: Tensor, places: Sequence[Tensor], include_self: bool) -> Tensor:
     """How many elements took part in each place, at least 1."""
-    ones = wrap(np.ones(tuple(source.shape), np.int64))
+    ones = wrap(np.ones((), np.int64)).expand(source.shape)
     found = ADD_AT(ones, *places, sizes=tuple(x.shape[: len(places)]))
     return found + 1 if include_self else found.clamp(min=1)
 
@@ -287,9 +287,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy whose slice index[i] along `dim` is source[i]."""
     _check_same_type(input, source, "index_copy")
-    rows, index, d = _rows(input, dim, index, "index_copy")
+    _, index, d = _rows(input, dim, index, "index_copy")
     _check_slices(input, d, index, source, "index_copy")
-    return _back(PUT_AT(rows, _vector(source).movedim(d, 0), index), d, input.shape)
+    return PUT_AT(_vector(input), _vector(source), index, at=d).reshape(input.shape)
 
 
 @operation(inplace=True)
@@ -302,8 +302,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     d = wrap_dim(dim, input.ndim, "index_fill")
     index = _check_index(index, "index_fill")
     _check_range(index, _vector(input).shape[d], d, "index_fill", low=-_vector(input).shape[d])
-    rows = _vector(input).movedim(d, 0)
-    return _back(PUT_AT(rows, as_value(input, value), _vector(index)), d, input.shape)
+    return PUT_AT(_vector(input), as_value(input, value), _vector(index), at=d).reshape(input.shape)
 
 
 @operation(out=True, inplace=True)
@@ -346,5 +345,5 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     if not line.shape[0] and index.numel():
         raise IndexRangeError("put: tried to put elements into an empty tensor")
     _check_range(index, line.shape[0], 0, "put", low=-line.shape[0])
-    written = put_leading(line, source.reshape(-1), index.reshape(-1), accumulate=accumulate)
+    written = put_at(line, source.reshape(-1), index.reshape(-1), accumulate=accumulate)
     return written.reshape(input.shape)

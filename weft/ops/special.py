@@ -87,6 +87,9 @@ class Erfinv(Special):
 
     reference, aliases, domain = sp.erfinv, ("special.erfinv",), (-0.9, 0.9)
 
+    def lower(self, f, x):
+        return f.erfinv(x)
+
     def vjp(self, g, y, x):
         return (g * (ROOT_PI / 2) * (y * y).exp(),)
 
@@ -133,6 +136,9 @@ class Ndtri(SpecialOnly):
 
     reference, domain = sp.ndtri, (0.1, 0.9)
 
+    def lower(self, f, x):
+        return f.ndtri(x)
+
     def vjp(self, g, y, x):
         return (g * ROOT_2_PI * (y * y / 2).exp(),)
 
@@ -172,10 +178,14 @@ class Digamma(Special):
 class Polygamma(Special):
     """ψ⁽ⁿ⁾(x), the n-th derivative of ψ."""
 
+    cost = 80
     public, domain = False, (0.3, 4.0)
 
     def reference(self, x, *, n):
         return sp.psi(x) if n == 0 else (-1.0) ** (n + 1) * sp.gamma(n + 1.0) * sp.zeta(n + 1.0, x)
+
+    def lower(self, f, x, *, n):
+        return f.polygamma(x, n)
 
     def vjp(self, g, y, x, *, n):
         return (g * POLYGAMMA(x, n=n + 1),)
@@ -210,10 +220,14 @@ def _gamma_density(a: Any, x: Tensor) -> Tensor:
 class Zeta(SpecialOnly):
     """ζ(x, q) = Σₖ 1 / (k + q)ˣ, Hurwitz's zeta function."""
 
+    cost = 1500
     domain = (1.5, 4.0)
 
     def reference(self, x, other):
         return sp.zeta(x, other)
+
+    def lower(self, f, x, other):
+        return f.zeta(x, other)
 
     def vjp(self, g, y, x, other):
         return lambda: no_slope("special.zeta", "input"), lambda: g * -x * ZETA(x + 1, other)
@@ -314,6 +328,35 @@ class Frexp(Opaque):
 
     def vjp(self, g, y, x):
         return (g[0] / (2.0 ** y[1]).to(x.dtype),)
+
+    def parts(self, x):
+        if x.dtype in dtypes.LOW_PRECISION:
+            return None
+        return PRIMITIVES["Mantissa"](x), PRIMITIVES["Exponent"](x).to(dtypes.int32)
+
+
+class Mantissa(Special):
+    """m of x = m · 2^e with ½ ≤ |m| < 1."""
+
+    public, differentiable, cost = False, False, 8
+
+    def reference(self, x):
+        return np.frexp(x)[0]
+
+    def lower(self, f, x):
+        return f.frexp(x)[0]
+
+
+class Exponent(Special):
+    """e of x = m · 2^e with ½ ≤ |m| < 1, as a float."""
+
+    public, differentiable, cost = False, False, 8
+
+    def reference(self, x):
+        return np.frexp(x)[1].astype(x.dtype)
+
+    def lower(self, f, x):
+        return f.frexp(x)[1]
 
 
 register_module(__name__)

@@ -7,6 +7,7 @@ renews the history of all other views of that memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..errors import AutogradError, ShapeError
 from ..storage import owner_of
-from ..tensor import Tensor, new
+from ..tensor import Tensor, new, wrap
 from .primitive import Opaque, View, operation, python_int, register_module
 from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL, change_geometry
 
@@ -65,17 +66,46 @@ class AsStrided(View):
         return (STRIDED_WRITE(g, layout=layout, size=size, stride=stride, offset=offset),)
 
 
+def _reach(layout: Layout, size: Any, stride: Any, offset: int) -> tuple[int, int]:
+    """The lowest and the highest element that the layout or the window shows."""
+    shape, strides, start = layout
+    along = lambda steps, counts, sign: sum(
+        s * (n - 1) for s, n in zip(steps, counts, strict=True) if s * sign > 0 and n > 0
+    )
+    low = min(0, offset + along(stride, size, -1))
+    return low, max(start + along(strides, shape, 1), offset + along(stride, size, 1))
+
+
 def _laid_out(layout: Layout, size: Any, stride: Any, offset: int, kind: np.dtype) -> tuple[np.ndarray, ...]:
     """A zeroed line of memory, the view of it with the given layout, and the window on it."""
     shape, strides, start = layout
-    reach = lambda steps, counts, sign: sum(
-        s * (n - 1) for s, n in zip(steps, counts, strict=True) if s * sign > 0 and n > 0
-    )
-    low = min(0, offset + reach(stride, size, -1))
-    high = max(start + reach(strides, shape, 1), offset + reach(stride, size, 1))
+    low, high = _reach(layout, size, stride, offset)
     line = np.zeros(high - low + 1, kind)
     window = lambda at, counts, steps: as_window(line[at - low :], counts, tuple(s * kind.itemsize for s in steps))
     return line, window(start, shape, strides), window(offset, size, stride)
+
+
+NUMBER = np.dtype(np.int64)
+
+
+def _is_piece(layout: Layout, size: Any, stride: Any, offset: int) -> bool:
+    """Whether the window is a part, without overlaps, of memory that lies dense."""
+    inside = _reach(layout, size, stride, offset) == (0, max(math.prod(layout[0]) - 1, 0))
+    return inside and _is_dense(layout) and not overlaps(size, stride)
+
+
+def _is_dense(layout: Layout) -> bool:
+    return layout == layout_of(np.empty(layout[0], np.int8))
+
+
+def _chosen(x: Tensor, numbers: np.ndarray, other: Any) -> Tensor:
+    """The elements of x with these numbers (in C order), `other` where the number is −1."""
+    from .elementwise import where
+    from .places import INDEX
+
+    same = numbers.shape == tuple(x.shape) and (numbers.ravel() == np.arange(numbers.size)).all()
+    found = x if same else INDEX(x.reshape(-1), wrap(np.maximum(numbers, 0)))
+    return found if (numbers >= 0).all() else where(wrap(numbers >= 0), found, other)
 
 
 class StridedRead(Opaque):
@@ -91,6 +121,14 @@ class StridedRead(Opaque):
     def vjp(self, g, y, x, *, layout, size, stride, offset):
         return (STRIDED_WRITE(g, layout=layout, size=size, stride=stride, offset=offset),)
 
+    def parts(self, x, *, layout, size, stride, offset):
+        if _is_dense(layout):
+            return None  # a view
+        line, whole, part = _laid_out(layout, size, stride, offset, NUMBER)
+        line[...] = -1
+        whole[...] = np.arange(whole.size).reshape(whole.shape)
+        return _chosen(x, part.copy(), 0)
+
 
 class StridedWrite(Opaque):
     """The window added into zeros that lie as `layout` says: the adjoint of StridedRead."""
@@ -100,7 +138,7 @@ class StridedWrite(Opaque):
     def reference(self, x, *, layout, size, stride, offset):
         line, whole, part = _laid_out(layout, size, stride, offset, x.dtype)
         if overlaps(size, stride):
-            places = _laid_out(layout, size, stride, offset, np.dtype(np.int64))
+            places = _laid_out(layout, size, stride, offset, NUMBER)
             places[0][...] = np.arange(line.size)
             np.add.at(line, places[2].ravel(), x.ravel())
         else:
@@ -109,6 +147,21 @@ class StridedWrite(Opaque):
 
     def vjp(self, g, y, x, *, layout, size, stride, offset):
         return (STRIDED_READ(g, layout=layout, size=size, stride=stride, offset=offset),)
+
+    def pieces(self, out, x, *, layout, size, stride, offset):
+        if layout != layout_of(out) or not _is_piece(layout, size, stride, offset):
+            return None
+        return 0, [AS_STRIDED.reference(out, layout=layout, size=size, stride=stride, offset=offset)]
+
+    def parts(self, x, *, layout, size, stride, offset):
+        if _is_piece(layout, size, stride, offset):
+            return None
+        from .places import ADD_AT
+
+        line, whole, part = _laid_out(layout, size, stride, offset, NUMBER)
+        line[...] = np.arange(line.size)
+        added = ADD_AT(x.reshape(-1), wrap(part.ravel()), sizes=(line.size,))
+        return _chosen(added, whole.copy(), 0)
 
 
 class StridedReplace(Opaque):
@@ -124,12 +177,26 @@ class StridedReplace(Opaque):
 
     def vjp(self, g, y, x, value, *, layout, size, stride, offset):
         window = dict(layout=layout, size=size, stride=stride, offset=offset)
-        return lambda: STRIDED_REPLACE(g, 0, **window), lambda: STRIDED_READ(g, **window)
+        zeros = lambda: wrap(np.zeros((), g.dtype.np)).expand(size)
+        return lambda: STRIDED_REPLACE(g, zeros(), **window), lambda: STRIDED_READ(g, **window)
 
     def pieces(self, out, x, value, *, layout, size, stride, offset):
         if layout != layout_of(out) or overlaps(size, stride):
             return None
         return None, [out, AS_STRIDED.reference(out, layout=layout, size=size, stride=stride, offset=offset)]
+
+    def parts(self, x, value, *, layout, size, stride, offset):
+        if _is_piece(layout, size, stride, offset) and math.prod(size) == math.prod(layout[0]):
+            order = sorted(range(len(size)), key=lambda d: -stride[d])  # all of it, its dimensions permuted
+            return value.expand(size).permute(order).reshape(layout[0])
+        if _is_dense(layout) and not overlaps(size, stride):
+            return None  # pieces
+        line, whole, part = _laid_out(layout, size, stride, offset, NUMBER)
+        whole[...] = np.arange(whole.size).reshape(whole.shape)  # overlaps are decided as NumPy decides them
+        before = _chosen(x, whole.copy(), 0)
+        line[...] = -1
+        part[...] = np.arange(part.size).reshape(part.shape)
+        return _chosen(value.expand(size), whole.copy(), before)
 
 
 class Overwrite(Opaque):

@@ -203,6 +203,11 @@ class FoldLine(Opaque):
     def vjp(self, g, y, x, *, dim, size, step, length):
         return (UNFOLD(g, dim=dim, size=size, step=step),)
 
+    def native(self, node):
+        from ..compiler.anchors_index import fold
+
+        return fold(node, (node.params["dim"],), (node.params["step"],), (1,))
+
     def batch(self, inputs, batched, size, params):
         return FOLD_LINE(inputs[0], **{**params, "dim": params["dim"] + 1})
 

@@ -16,12 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from .. import dtype as dtypes
+from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from .elementwise import conj
 from .primitive import View, Window, register_module
 
+volumes = LazyModule("weft.ops.volumes")
+
 Sizes = tuple[int, ...]
+FLOATS = (dtypes.float32, dtypes.float64)
 
 # --------------------------------------------------------------------------------------- geometry
 
@@ -107,6 +111,12 @@ class Fold(Window):
 
     def vjp(self, g, y, x, *, lengths, stride, dilation):
         return (WINDOWS(g, size=tuple(x.shape[x.ndim - len(lengths) :]), stride=stride, dilation=dilation),)
+
+    def native(self, node):
+        from ..compiler.anchors_index import fold
+
+        rank, n = len(node.output.shape), len(node.params["lengths"])
+        return fold(node, range(rank - n, rank), node.params["stride"], node.params["dilation"])
 
     def batch(self, inputs, batched, size, params):
         return FOLD(inputs[0], **params)
@@ -206,10 +216,18 @@ class Convolve(Convolution):
             lambda: CONVOLVE_KERNEL(conj(x), g, size=tuple(w.shape[2:]), **geometry),
         )
 
+    def parts(self, x, w, **geometry):
+        return volumes.convolve(x, w, **geometry) if _is_volume(x) else None
+
     def native(self, node):
         from ..compiler.anchors import convolve
 
         return convolve(node, *node.inputs)
+
+
+def _is_volume(x: Tensor) -> bool:
+    """Whether native code convolves x as images (`volumes.py`)."""
+    return x.ndim == 5 and x.dtype in FLOATS
 
 
 def _product_of_each(weights: np.ndarray, windows: np.ndarray, y: np.ndarray) -> None:
@@ -268,6 +286,9 @@ class ConvolveTransposed(Convolution):
             lambda: CONVOLVE_KERNEL(g, conj(y), size=tuple(w.shape[2:]), **geometry),
         )
 
+    def parts(self, y, w, **geometry):
+        return volumes.transposed(y, w, **geometry) if _is_volume(y) else None
+
     def native(self, node):
         from ..compiler.anchors import convolve
 
@@ -320,149 +341,13 @@ class ConvolveKernel(Convolution):
             lambda: CONVOLVE(conj(x), g, **geometry),
         )
 
+    def parts(self, x, y, **geometry):
+        return volumes.kernel(x, y, **geometry) if _is_volume(x) else None
+
     def native(self, node):
         from ..compiler.anchors import convolve_kernel
 
         return convolve_kernel(node, *node.inputs)
-
-
-# --------------------------------------------------------------------------------------- max pooling
-
-
-class LargestInWindow(Window):
-    """Where in the flattened last dimensions the largest element of each window lies; NaN counts as largest.
-
-    Of equal elements the first wins. Windows may reach over the edges by `padding` and, behind, as far
-    as `counts` asks for: what lies outside is never chosen.
-    """
-
-    differentiable = False
-
-    def compute(self, *arrays, **params):
-        return self.reference(*arrays, **params)
-
-    def shapes(self, x, *, size, stride, padding, dilation, counts):
-        return (*x.shape[: len(x.shape) - len(size)], *counts), np.dtype(np.int64)
-
-    def reference(self, x, *, size, stride, padding, dilation, counts):
-        lengths = x.shape[x.ndim - len(size) :]
-        geometry = tuple(zip(lengths, size, stride, padding, dilation, counts, strict=True))
-        reach = ((o - 1) * s + (k - 1) * d + 1 - p - n for n, k, s, p, d, o in geometry)
-        whole = padded(x, padding, tuple(max(0, r) for r in reach), _lowest(x.dtype))
-        windows = strided_windows(whole, size, counts, stride, dilation)
-        race = Race(x, (*x.shape[: x.ndim - len(size)], *counts), math.prod(size))
-        for number, offset in enumerate(itertools.product(*(range(k) for k in size)), start=1):
-            race.enter(windows[(..., *offset, *(slice(None),) * len(size))], number)
-        corner = _positions([np.arange(o) * s - p for _, _, s, p, _, o in geometry], lengths)
-        shift = _positions([np.arange(k) * d for _, k, _, _, d, _ in geometry], lengths).ravel()
-        index = np.take(np.append(0, shift), race.winner) + corner
-        if not race.winner.all():  # nothing above the lowest value: the first element inside
-            first = _positions([_starts(s, p, d, o) for _, _, s, p, d, o in geometry], lengths)
-            index = np.where(race.winner == 0, first, index)
-        return index
-
-    def batch(self, inputs, batched, size, params):
-        return LARGEST_IN_WINDOW(inputs[0], **params)
-
-
-class LargestInRange(Window):
-    """`LargestInWindow` for windows of unequal sizes: `ranges` has for each dimension its (start, stop) pairs."""
-
-    differentiable = False
-
-    def compute(self, *arrays, **params):
-        return self.reference(*arrays, **params)
-
-    def reference(self, x, *, ranges):
-        n = len(ranges)
-        kept, lengths = x.ndim - n, x.shape[x.ndim - n :]
-        index = np.broadcast_to(np.arange(math.prod(lengths)).reshape(lengths), x.shape)
-        for dim in reversed(range(kept, x.ndim)):  # the first along rows, then the first of the rows
-            place = _largest_along(x, dim, np.array(ranges[dim - kept], np.int64).reshape(-1, 2))
-            x, index = np.take_along_axis(x, place, dim), np.take_along_axis(index, place, dim)
-        return index
-
-    def batch(self, inputs, batched, size, params):
-        return LARGEST_IN_RANGE(inputs[0], **params)
-
-
-class Race:
-    """The largest of several candidates, entered one after the other, and the number of the winner (from 1)."""
-
-    def __init__(self, x: np.ndarray, shape: Sizes, candidates: int) -> None:
-        self.value = np.full(shape, _lowest(x.dtype), x.dtype)
-        self.winner = np.zeros(shape, np.uint8 if candidates < 256 else np.int64)
-        self.may_be_nan = x.dtype.kind in "fV" and bool(np.isnan(x).any())
-
-    def enter(self, value: np.ndarray, number: int, valid: Any = True) -> None:
-        """Numbers grow, so the last one that was better than all before is the maximum of those: no branches."""
-        better = value > self.value
-        if self.may_be_nan:
-            better |= np.isnan(value)
-        if valid is not True:
-            better &= valid
-        np.maximum(self.value, value, out=self.value)
-        np.maximum(self.winner, better.view(np.uint8) * self.winner.dtype.type(number), out=self.winner)
-
-
-def _largest_along(x: np.ndarray, dim: int, ranges: np.ndarray) -> np.ndarray:
-    """Where along `dim` the largest element of each range lies."""
-    starts, stops = ranges.T
-    trailing = (1,) * (x.ndim - dim - 1)
-    longest = int((stops - starts).max(initial=0))
-    if len(ranges) * longest == x.shape[dim]:  # equal ranges side by side
-        split = x.reshape(*x.shape[:dim], len(ranges), longest, *x.shape[dim + 1 :])
-        return split.argmax(dim + 1) + starts.reshape(-1, *trailing)
-    race = Race(x, (*x.shape[:dim], len(ranges), *x.shape[dim + 1 :]), longest)
-    for offset in range(longest):
-        inside = (starts + offset < stops).reshape(-1, *trailing)
-        race.enter(np.take(x, np.minimum(starts + offset, stops - 1), dim), offset + 1, inside)
-    return np.maximum(race.winner, 1).astype(np.int64) - 1 + starts.reshape(-1, *trailing)
-
-
-def _lowest(kind: np.dtype) -> Any:
-    return -np.inf if kind.kind in "fV" else np.iinfo(kind).min
-
-
-def _starts(stride: int, padding: int, dilation: int, count: int) -> np.ndarray:
-    """The first position of each window that is not in the padding."""
-    start = np.arange(count) * stride - padding
-    return np.where(start < 0, start + -(start // dilation) * dilation, start)
-
-
-def _positions(along: Sequence[np.ndarray], lengths: Sizes) -> np.ndarray:
-    """Flat positions from one array of coordinates for each dimension."""
-    flat = np.zeros((), np.int64)
-    for coordinates, length in zip(along, lengths, strict=True):
-        flat = flat[..., None] * length + coordinates
-    return flat
-
-
-class PlaceAtLargest(Window):
-    """Zeros with x at flat places, the last one where places coincide: what undoes `LargestInWindow`.
-
-    Its gradient reads every place back, as PyTorch's does, also where another element covers this one.
-    """
-
-    def reference(self, x, index, *, length):
-        wrong = (index < 0) | (index >= length)
-        if wrong.any():
-            raise ShapeError(
-                f"max_unpool: Found an invalid max index: {index[wrong].flat[0]} (output volumes are of size {length})"
-            )
-        out = np.zeros((*x.shape[:-1], length), x.dtype)
-        np.put_along_axis(out, index, x, -1)
-        return out
-
-    def compute(self, *arrays, **params):
-        return self.reference(*arrays, **params)
-
-    def vjp(self, g, y, x, index, *, length):
-        return lambda: g.gather(-1, index), lambda: None
-
-    def batch(self, inputs, batched, size, params):
-        whole = [t if b else t.unsqueeze(0).expand(size, *t.shape) for t, b in zip(inputs, batched, strict=True)]
-        return PLACE_AT_LARGEST(*whole, **params)
 
 
 # ---------------------------------------------------------------------------------------- resampling
@@ -508,11 +393,15 @@ class Resample(Window):
     def vjp(self, g, y, x, *, dim, taps, transposed):
         return (RESAMPLE(g, dim=dim, taps=taps, transposed=not transposed),)
 
+    def native(self, node):
+        from ..compiler.anchors_index import resample
+
+        return resample(node, *node.inputs, **node.params)
+
     def batch(self, inputs, batched, size, params):
         return RESAMPLE(inputs[0], **{**params, "dim": params["dim"] + 1})
 
 
 WINDOWS, FOLD, RESAMPLE = Windows(), Fold(), Resample()
-LARGEST_IN_WINDOW, LARGEST_IN_RANGE, PLACE_AT_LARGEST = LargestInWindow(), LargestInRange(), PlaceAtLargest()
 CONVOLVE, CONVOLVE_TRANSPOSED, CONVOLVE_KERNEL = Convolve(), ConvolveTransposed(), ConvolveKernel()
 register_module(__name__)

@@ -99,7 +99,7 @@ EMPTY = Cache()  # before the first step
 def _placed(old: Tensor, new: Tensor, start: Tensor) -> Tensor:
     """`old` with `new` at the places start … start + T − 1. Shape: (B, G, S, D), (B, G, T, D), () → (B, G, S, D)
 
-    A choice between the two is one pass of native code; writing at an index would run outside of a plan.
+    A choice between the two is one pass over the cache, as a copy to write into would be.
     """
     number, count = weft.arange(old.shape[-2]) - start, new.shape[-2]  # (S,): which of the new ones a place would take
     if count > 1:

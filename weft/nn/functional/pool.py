@@ -17,8 +17,9 @@ from ...dtype import FLOAT, bool_
 from ...errors import DtypeError, ShapeError
 from ...ops import base
 from ...ops.join import pad
-from ...ops.pooling import LARGEST_WINDOW, MAX_POOL
-from ...ops.window import CONVOLVE, LARGEST_IN_RANGE, LARGEST_IN_WINDOW, RESAMPLE, Taps
+from ...ops.largest import LARGEST_IN_RANGE, LARGEST_IN_WINDOW, LARGEST_WINDOW
+from ...ops.pooling import MAX_POOL, pool_volumes
+from ...ops.window import CONVOLVE, RESAMPLE, Taps
 from ...tensor import Tensor, wrap
 from ._arguments import batched, check_not_empty, per_dimension, spatial, total
 
@@ -108,10 +109,10 @@ def _max_pool(
 def _largest(name: str, n: int, input: Tensor, *options: Any) -> Tensor:
     """The values of `_max_pool`; from the primitive that has a kernel where this is compiled or large."""
     native = mode.tracer is not None or (input._interpreter is None and input.array.size >= 4 * base.LARGE)
-    if native and n < 3 and input.ndim == n + 2 and input.dtype.is_floating_point and input.numel():
+    if native and input.ndim == n + 2 and input.dtype.is_floating_point and input.numel():
         geometry = _pooled(name, n, input, *options)
         if total(geometry["size"]) <= LARGEST_WINDOW:
-            return MAX_POOL(input, **geometry)[0]
+            return (pool_volumes if n == 3 else MAX_POOL)(input, **geometry)[0]
     return _max_pool(name, n, input, *options)[0]
 
 
@@ -197,8 +198,8 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> Tensor | Pair:
     """`max_pool1d` over three dimensions: (N, C, D, H, W) or (C, D, H, W) → (N, C, D′, H′, W′)."""
-    pair = _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return pair if return_indices else pair[0]
+    pool = _max_pool if return_indices else _largest
+    return pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 # --------------------------------------------------------------------------------------- mean pooling
