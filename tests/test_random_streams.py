@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import weft.random as random
-from weft.random import Generator, rejection, words
+from weft.random import Generator, rejection, samplers, stream, words
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64)]
@@ -196,7 +196,7 @@ def test_rejection_of_an_element_does_not_touch_its_neighbours(name, monkeypatch
         assert sample(g, parameter[i : i + 1])[0] == whole[i]
     changed = np.where(np.arange(300) == 100, parameter, parameter[::-1])
     assert sample(generator(5), changed)[100] == whole[100]
-    monkeypatch.setattr(random, "REJECTION_CHUNK", 7)
+    monkeypatch.setattr(samplers, "REJECTION_CHUNK", 7)
     np.testing.assert_array_equal(sample(generator(5), parameter), whole)
 
 
@@ -411,7 +411,7 @@ BOUNDS = [(0, 1), (-1, 1), (0.1, 0.3), (1, 1.001), (-5, 0), (1e-3, 2), (100, 101
 def test_uniform_never_reaches_high(low, high, dtype, monkeypatch):
     """Also with the largest words there are, where rounding would."""
     for word in (WORD, WORD - 2**11, 0):
-        monkeypatch.setattr(random, "words", all_words(word))
+        monkeypatch.setattr(samplers, "words", all_words(word))
         x = generator().uniform(4, dtype, low, high)
         assert (x >= dtype.type(low)).all()
         assert (x < dtype.type(high)).all() or dtype.type(low) == dtype.type(high) == x[0]
@@ -427,7 +427,7 @@ def test_uniform_stays_in_its_interval(dtype, low, width, seed):
 
 @pytest.mark.parametrize("word", [0, 1, WORD, 2**63, 2**63 - 1, 2**32 - 1, WORD - 2**32 + 1])
 def test_no_word_gives_an_infinite_or_misplaced_number(word, monkeypatch):
-    monkeypatch.setattr(random, "words", all_words(word))
+    monkeypatch.setattr(samplers, "words", all_words(word))
     g = generator()
     for dtype in FLOATS[2:]:
         for x in (g.normal(4, dtype), g.exponential(4, dtype), g.cauchy(4, dtype), g.log_normal(4, dtype)):
@@ -446,7 +446,7 @@ def test_no_word_gives_an_infinite_or_misplaced_number(word, monkeypatch):
 @pytest.mark.parametrize("word", [0, WORD, 2**63, 2**63 - 1, WORD - 1])
 @pytest.mark.filterwarnings("error")
 def test_no_word_stops_a_rejection(word, monkeypatch):
-    monkeypatch.setattr(random, "words", lambda *a: all_words(word)(*a) if len(a) > 3 and not a[3] else words(*a))
+    monkeypatch.setattr(samplers, "words", lambda *a: all_words(word)(*a) if len(a) > 3 and not a[3] else words(*a))
     g, parameter = generator(), np.geomspace(10, 1e7, 50)
     for x, mean in ((g.poisson(parameter), parameter), (g.binomial(parameter, 0.5), parameter / 2)):
         assert (np.abs(x - mean) <= 9 * np.sqrt(parameter)).all()
@@ -716,5 +716,7 @@ def test_what_pytorch_refuses_is_refused(ours, torches):
         ours(generator())
 
 
-def test_examples_run():
-    assert doctest.testmod(random).failed == 0
+@pytest.mark.parametrize("module", [random, samplers, stream], ids=lambda module: module.__name__)
+def test_examples_run(module):
+    tried = doctest.testmod(module)
+    assert tried.attempted > 0 and tried.failed == 0

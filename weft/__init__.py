@@ -33,7 +33,8 @@ from .runtime.memory import keep_freed_memory as _keep_freed_memory
 from .runtime.settings import *  # noqa: F403
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
-from .tensor import Size, Tensor  # noqa: F401
+from .sizes import Size  # noqa: F401
+from .tensor import Tensor
 
 if _TYPE_CHECKING:
     from . import array_api, compiler, data, distributions, inspect, io, nn, optim, testing  # noqa: F401

@@ -14,7 +14,8 @@ import numpy as np
 from . import dtype as dtypes
 from .errors import DtypeError, IndexRangeError, ShapeError
 from .runtime.lazy import LazyModule
-from .tensor import Size, Tensor, wrap
+from .sizes import Size
+from .tensor import Tensor, wrap
 
 sparse = LazyModule("scipy.sparse")
 

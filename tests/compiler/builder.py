@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from weft.compiler import jit
-from weft.compiler.llvm import Function, type_of
+from weft.compiler.llvm import Function
+from weft.compiler.llvm_values import type_of
 
 _numbers = itertools.count()
 

@@ -9,7 +9,7 @@ import numpy as np
 from weft.compiler import jit
 from weft.compiler.body import Access
 from weft.compiler.kernel import Kernel
-from weft.compiler.llvm import OF_NUMPY
+from weft.compiler.llvm_values import OF_NUMPY
 from weft.runtime import native
 from weft.runtime.pool import Pool
 

@@ -14,7 +14,7 @@ from weft.compiler.body import Access, Body, Step
 from weft.compiler.conv import ConvForward, ConvShape
 from weft.compiler.conv_grad import ConvInputGrad, ConvWeightGrad
 from weft.compiler.kernel import Kernel
-from weft.compiler.llvm import OF_NUMPY
+from weft.compiler.llvm_values import OF_NUMPY
 from weft.compiler.pool_kernels import AddAtLargest, LargestInWindows, PoolShape, SpreadSums, WindowSums
 from weft.compiler.winograd import (
     WinogradConv,

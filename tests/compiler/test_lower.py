@@ -10,9 +10,10 @@ import pytest
 
 import weft
 from weft.compiler import jit
-from weft.compiler.llvm import type_of
+from weft.compiler.llvm_values import type_of
 from weft.errors import DtypeError
-from weft.ops.primitive import PRIMITIVES, Elementwise, Reduction
+from weft.ops.pointwise import Elementwise
+from weft.ops.primitive import PRIMITIVES, Reduction
 
 from .builder import Case, run, ulps
 

@@ -11,7 +11,7 @@ import pytest
 
 from weft.compiler import jit
 from weft.compiler.body import Access, Body, Step
-from weft.compiler.llvm import OF_NUMPY
+from weft.compiler.llvm_values import OF_NUMPY
 from weft.compiler.matmul import Product, Tiling
 from weft.runtime.pool import Pool
 

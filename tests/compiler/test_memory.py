@@ -100,6 +100,40 @@ def test_what_a_plan_needs_does_not_grow_with_the_depth_of_a_forward_pass():
     assert need[16] == need[4]
 
 
+SMOOTH = [F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, F.mish, F.softplus]
+
+
+@pytest.mark.parametrize("activation", SMOOTH, ids=["gelu", "gelu_tanh", "silu", "mish", "softplus"])
+def test_of_a_smooth_activation_its_slope_is_kept(activation):
+    weights = [weft.randn(64, 64, requires_grad=True) for _ in range(3)]
+    x = weft.randn(512, 64)
+
+    def slopes():
+        y = x
+        for w in weights:
+            y = activation(y @ w)
+        return weft.autograd.grad(y.square().sum(), weights)
+
+    compiled = weft.compile(slopes, threads=1)
+    for found, expected in zip(compiled(), slopes(), strict=True):
+        np.testing.assert_allclose(
+            found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4 * np.abs(expected.numpy()).max()
+        )
+    (bound,), size = next(iter(compiled.plans.values())), 512 * 64 * 4
+    assert bound.plan.memory.nbytes < 6.5 * size  # results and slopes of three layers
+
+
+@pytest.mark.parametrize("activation", SMOOTH, ids=["gelu", "gelu_tanh", "silu", "mish", "softplus"])
+def test_smooth_activations_have_second_derivatives_in_plans(activation):
+    x = weft.linspace(-3, 3, 50, dtype=weft.float64).requires_grad_()
+
+    def curve():
+        (slope,) = weft.autograd.grad(activation(x * 2).sin().sum(), x, create_graph=True)
+        return weft.autograd.grad(slope.square().sum(), x)[0]
+
+    np.testing.assert_allclose(weft.compile(curve)().numpy(), curve().numpy(), rtol=1e-11, atol=1e-12)
+
+
 def test_old_gradients_make_room_for_new_ones(monkeypatch):
     model, step, arguments = training(mlp)
     run = weft.compile(step)

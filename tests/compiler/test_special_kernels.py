@@ -12,7 +12,7 @@ from weft.compiler.attention import AttentionForward
 from weft.compiler.attention_grad import AttentionBackward
 from weft.compiler.body import Access, Body
 from weft.compiler.indexing import Coordinate, Gather, Scatter
-from weft.compiler.llvm import OF_NUMPY
+from weft.compiler.llvm_values import OF_NUMPY
 from weft.compiler.philox import RandomFill, stream_state
 from weft.compiler.scans import Scan
 from weft.compiler.spmm import SampledProductKernel, SparseProductKernel, transposed_pattern

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 import weft
-from weft.ops.primitive import OPERATIONS, Elementwise, Operation
+from weft.ops.pointwise import Elementwise
+from weft.ops.primitive import OPERATIONS, Operation
 from weft.tensor import wrap
 
 from . import samples

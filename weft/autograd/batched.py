@@ -30,7 +30,8 @@ from ..ops.batching import (
 )
 from ..ops.primitive import write
 from ..ops.sample import draw
-from ..tensor import Size, Tensor
+from ..sizes import Size
+from ..tensor import Tensor
 from ..utils.pytree import broadcast_prefix, tree_flatten, tree_structure, tree_unflatten
 from .modes import mode
 from .tape import add_tensor_hook

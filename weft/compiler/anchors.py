@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ShapeError
-from ..ops.primitive import Elementwise
+from ..ops.pointwise import Elementwise
 from ..runtime.threads import get_num_threads
 from .body import Access, Body
 from .geometry import Geometry, contiguous_strides, is_view, ordered_strides
 from .graph import Draw, Graph, Node, Slot, Source, Value
 from .kernel import Kernel
-from .llvm import type_of
+from .llvm_values import type_of
 from .simplify import MOVE, Move
 
 Strides = tuple[int, ...]

@@ -10,7 +10,7 @@ from .attention_grad import AttentionBackward
 from .body import Access
 from .graph import Node, Value
 from .kernel import Kernel
-from .llvm import type_of
+from .llvm_values import type_of
 
 Sizes = tuple[tuple[int, ...], tuple[int, int, int, int]]
 

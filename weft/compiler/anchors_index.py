@@ -11,7 +11,7 @@ from .anchors import Anchor, Strides, Whole
 from .body import Access, Body
 from .graph import Constant, Node, Value
 from .kernel import Kernel
-from .llvm import type_of
+from .llvm_values import type_of
 
 
 def _is_native(node: Node, values: Sequence[Value], indices: Sequence[Value]) -> bool:

@@ -8,7 +8,7 @@ from .anchors import Anchor, Strides
 from .body import Access, Body
 from .graph import Node
 from .kernel import Kernel
-from .llvm import type_of
+from .llvm_values import type_of
 
 
 def running(node: Node, combine: str, dim: int, reverse: bool = False) -> Anchor | None:

@@ -10,7 +10,7 @@ from .anchors import Anchor, Strides
 from .body import Access, Body
 from .graph import Node
 from .kernel import Kernel
-from .llvm import type_of
+from .llvm_values import type_of
 
 LONGEST = 1 << 31  # lines and tables: places are kept in 32 bits
 

@@ -15,7 +15,8 @@ from typing import Any
 from .attention_tiles import ROWS, VECTORS, Matrix, Unit, across, in_pairs
 from .body import Access
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 from .matmul_pack import LINE, hide
 
 KEYS = 256  # of a block at most

@@ -15,7 +15,8 @@ from typing import Any
 from .attention import Attention
 from .attention_tiles import ROWS, VECTORS, Matrix, Unit, across, in_pairs
 from .body import Access
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .matmul_pack import hide
 
 HEADS = 8  # with fewer heads than this, the keys of one are shared out

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import inf, lcm
 from typing import TYPE_CHECKING, Any
 
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .matmul_pack import LINE, fetch, hide, load_transposed, totals
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 
-from ..ops.primitive import Contraction, Elementwise, Reduction
+from ..ops.pointwise import Elementwise
+from ..ops.primitive import Contraction, Reduction
 from ..ops.primitive import View as ViewStep
 from ..ops.tracing import choosing
 from .bodies import Branch, copied

@@ -28,7 +28,8 @@ from .conv_tiles import (
     transpose,
 )
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 CACHED_WEIGHTS = 400_000  # bytes of packed weights that stay in the second-level cache beside the images
 BAND_BYTES = 1 << 17  # of one band of a copied image

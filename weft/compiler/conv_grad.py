@@ -24,7 +24,8 @@ from .conv_tiles import (
     transpose,
 )
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 BLOCK_BYTES = 1 << 15  # of the pixels that one tile of the weight gradient runs over before the next one does
 LARGE_BLOCK_BYTES = 1 << 17  # the same where the sums do not stay in the cache

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .body import Access, Body
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 Pair = tuple[int, int]
 UNROLLED_STEPS = 64  # operations of a body, over all vectors of a tile, that are written out one after the other

@@ -19,7 +19,8 @@ import numpy as np
 
 from ..autograd.modes import mode
 from ..ops import base
-from ..ops.primitive import Contraction, Elementwise, Primitive, Reduction
+from ..ops.pointwise import Elementwise
+from ..ops.primitive import Contraction, Primitive, Reduction
 from ..runtime.pool import get_pool
 from ..runtime.threads import fork_safe_lock, get_num_threads
 from .buffers import address, aligned

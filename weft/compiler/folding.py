@@ -11,7 +11,8 @@ from .body import Access, Body
 from .conv_tiles import Taps, carried
 from .indexing import accesses, merged_axes, over_space, thin, thin_body, vector_lanes
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import numpy as np
 from ..autograd.modes import mode
 from ..errors import ShapeError
 from ..ops.primitive import View
-from ..random import BLOCK, Generator
+from ..random import Generator
+from ..random.stream import BLOCK
 from .graph import Argument, Captured, Constant, Draw, Fetched, Graph, Node, Slot, Value
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from .body import Access, Body
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 MANY = 16  # rows that are enough to share out between threads
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.primitive import Elementwise, Reduction
+from ..ops.pointwise import Elementwise
+from ..ops.primitive import Reduction
 from .geometry import Geometry, contiguous_strides, offset_of, stand_in
 from .graph import Node, Value
-from .llvm import type_of
+from .llvm_values import type_of
 from .simplify import Move
 
 

@@ -16,7 +16,7 @@ from .graph import Constant, Node, Value
 from .host import compute_node
 from .kernel import Kernel
 from .kinds import is_pointwise, merged, reduced_dims, windows
-from .llvm import type_of
+from .llvm_values import type_of
 from .simplify import MOVE
 from .sweep import Item, Several, Sweep
 

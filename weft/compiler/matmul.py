@@ -17,7 +17,8 @@ from math import lcm, prod
 
 from .body import Access, Body
 from .kernel import Kernel
-from .llvm import BITS, Function
+from .llvm import Function
+from .llvm_values import BITS
 from .matmul_pack import LINE
 from .matmul_tiles import Writer
 

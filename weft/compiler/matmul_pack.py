@@ -9,7 +9,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 LINE = 64  # bytes
 

@@ -11,7 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .body import Access
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 from .matmul_pack import LINE, fetch, hide, load_transposed, pack, totals
 
 if TYPE_CHECKING:

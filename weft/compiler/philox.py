@@ -14,7 +14,8 @@ import numpy as np
 from ..random.gaussian import DOUBLE, SINGLE, normal_pair
 from .body import Access, Body
 from .kernel import Kernel
-from .llvm import LLVM_TYPES, Function, Val
+from .llvm import Function
+from .llvm_values import LLVM_TYPES, Val
 
 WORD = 2**64 - 1
 BLOCK = 4  # words of a block

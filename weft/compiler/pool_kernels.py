@@ -16,7 +16,8 @@ import numpy as np
 from .body import Access, Body
 from .conv_tiles import Pair, Taps, carried, each, sweep
 from .kernel import Kernel
-from .llvm import BITS, Function, Val, is_float
+from .llvm import Function
+from .llvm_values import BITS, Val, is_float
 
 UNROLLED_TAPS = 9
 

@@ -18,7 +18,8 @@ from ..runtime.threads import get_num_threads
 from .anchors import Strides, Whole
 from .graph import Node
 from .kernel import Kernel
-from .llvm import BITS, Function, Val, type_of
+from .llvm import Function
+from .llvm_values import BITS, Val, type_of
 from .mathlib_tables import EXP2
 from .mathlib_tools import FORMATS
 from .matmul_pack import hide, pack

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .recurrent import Place, TimeLoop
 
 

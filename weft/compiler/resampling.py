@@ -12,7 +12,8 @@ from .body import Access, Body
 from .conv_tiles import carried
 from .indexing import accesses, merged_axes, over_space, thin, thin_body, vector_lanes
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 UNROLLED = 4
 

@@ -9,7 +9,8 @@ from typing import Any
 from .body import Body
 from .indexing import COMBINE, accesses, in_vectors, merged_axes, thin_body, unravel, vector_lanes
 from .kernel import Kernel
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 
 ROWS = 8  # lines that are run side by side where lanes cannot be used
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from .body import Access, Body
 from .kernel import Kernel
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .sorting_keys import Entries, key_of, words_of
 from .sorting_lines import Lines, Tiles, groups
 from .sorting_network import Network, network_bytes, network_lanes

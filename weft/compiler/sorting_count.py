@@ -5,7 +5,8 @@ from __future__ import annotations
 from .body import Access, Body
 from .indexing import vector_lanes
 from .kernel import Kernel
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 
 PIECES = 8  # that are counted each for itself; a fixed number, whatever the threads
 SERIAL = 1 << 12

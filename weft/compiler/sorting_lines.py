@@ -10,7 +10,8 @@ from typing import Any
 
 from .body import Access, Body
 from .indexing import accesses, merged_axes, thin, thin_body, unravel
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 
 FEW_STEPS = 4  # that may follow where they are written once for each lane
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .sorting_keys import WIDTH, Entries, words_of
 
 MOST_LANES, LARGEST_BLOCK = 8, 16

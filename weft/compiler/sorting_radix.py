@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .sorting_keys import PLACE_BITS, WIDTH, Entries, key_bits, words_of
 
 LONG = 1 << 12  # entries from which digits of 11 bits are worth their tables

@@ -9,7 +9,8 @@ from typing import Any
 from .body import Access, Body
 from .indexing import accesses, merged_axes, over_space, thin, thin_body
 from .kernel import Kernel
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 
 SHORT = 16  # lines up to this length are compared with a value as a whole
 SIDE_BY_SIDE = 2  # vectors, so that one does not wait while elements for the other are fetched

@@ -9,7 +9,8 @@ from typing import Any
 from .body import Access, Body
 from .indexing import vector_lanes
 from .kernel import Kernel
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .sorting_keys import key_bits, key_kind, key_of, lane_bits, nan_key, set_bits
 from .sorting_lines import Lines
 

@@ -9,7 +9,8 @@ from typing import Any
 from .body import Access, Body
 from .indexing import vector_lanes
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 from .sorting import SERIAL
 from .sorting_keys import key_kind, key_of, lane_bits, set_bits
 from .sorting_lines import Lines

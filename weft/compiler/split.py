@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd.batched import vmap
-from ..ops.primitive import Contraction, Elementwise, Reduction
+from ..ops.pointwise import Elementwise
+from ..ops.primitive import Contraction, Reduction
 from ..ops.primitive import View as ViewStep
 from ..ops.tracing import adding, repeating
 from ..tensor import Tensor, wrap

@@ -13,7 +13,8 @@ import numpy as np
 from .body import Access, Body
 from .indexing import accesses
 from .kernel import Kernel
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 
 VECTORS = 8  # of one row of the result, summed at once
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import WeftError
-from ..random import BLOCK, Generator
+from ..random import Generator
+from ..random.stream import BLOCK
 from ..tensor import Tensor
 from .graph import Draw, Slot
 

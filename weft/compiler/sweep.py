@@ -14,7 +14,8 @@ from typing import Any
 
 from .body import Access, Step
 from .kernel import Kernel
-from .llvm import BITS, Function
+from .llvm import Function
+from .llvm_values import BITS
 
 CHUNK = 8192  # elements of a long row that one thread takes at a time
 SMALL = 6000  # elements (weighted by cost) up to which one thread does it all

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .body import Access, run_step
-from .llvm import BITS, Function, Val
+from .llvm import Function
+from .llvm_values import BITS, Val
 from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
 
 COPIES = 4  # how often a short body is written side by side

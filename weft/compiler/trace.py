@@ -20,7 +20,9 @@ from ..dtype import LOW_PRECISION, can_cast
 from ..errors import TraceError
 from ..ops import tracing
 from ..ops.inplace import write
-from ..ops.primitive import Elementwise, Primitive, View, broadcast_error, scalar_array
+from ..ops.operands import broadcast_error, scalar_array
+from ..ops.pointwise import Elementwise
+from ..ops.primitive import Primitive, View
 from ..storage import owner_of
 from ..tensor import Tensor, new, wrap
 from . import mapped

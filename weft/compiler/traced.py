@@ -23,7 +23,8 @@ from ..nn.module import TABLES, Module
 from ..nn.module_hooks import global_hooks
 from ..optim.optimizer import Optimizer
 from ..random import Generator
-from ..tensor import Size, Tensor, dtype, new
+from ..sizes import Size
+from ..tensor import Tensor, dtype, new
 from .graph import Value
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -343,11 +344,11 @@ class _Overlay:
             layer[name] = _opened(own[name])
         layer["_window"] = _opened(own["_window"])
         for name, convert in {"bool": bool, "int": int, "float": float, "complex": complex, "format": format}.items():
-            layer[f"__{name}__"] = _shut(own[f"__{name}__"], f"{name}(tensor)", convert)
+            layer[f"__{name}__"] = _shut(getattr(Tensor, f"__{name}__"), f"{name}(tensor)", convert)
         for name in ("item", "numpy", "tolist"):
-            layer[name] = _shut(own[name], f".{name}()", lambda value: value)
-        layer["__index__"] = _shut(own["__index__"], "its use as an index or size", operator.index)
-        layer["__array__"] = _shut(own["__array__"], "conversion to a NumPy array", np.asarray)
+            layer[name] = _shut(getattr(Tensor, name), f".{name}()", lambda value: value)
+        layer["__index__"] = _shut(Tensor.__index__, "its use as an index or size", operator.index)
+        layer["__array__"] = _shut(Tensor.__array__, "conversion to a NumPy array", np.asarray)
         layer["__str__"] = _shut(object.__str__, "printing", str)
         return layer
 

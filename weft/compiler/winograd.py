@@ -18,7 +18,8 @@ from .conv import ConvForward, ConvShape, DirectConv, pack
 from .conv_grad import ConvInputGrad, ConvWeightGrad, WeightGradWriter
 from .conv_tiles import Kind, Panels, Taps, carried, each, even_parts, rank_one
 from .kernel import Kernel
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 from .winograd_transforms import (
     Vectors,
     input_transform,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .llvm import Function, Val
+from .llvm import Function
+from .llvm_values import Val
 
 Vectors = Sequence[Val]
 

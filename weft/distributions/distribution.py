@@ -6,7 +6,8 @@ import warnings
 from typing import Any
 
 from ..autograd import no_grad
-from ..tensor import Size, Tensor
+from ..sizes import Size
+from ..tensor import Tensor
 from . import constraints
 from .utils import lazy_property
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..tensor import Size, Tensor
+from ..sizes import Size
+from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .utils import sum_rightmost

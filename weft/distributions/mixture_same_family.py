@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
-from ..tensor import Size, Tensor
+from ..sizes import Size
+from ..tensor import Tensor
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from ..tensor import Size, Tensor
+from ..sizes import Size
+from ..tensor import Tensor
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution

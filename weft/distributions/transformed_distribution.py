@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..autograd import no_grad
-from ..tensor import Size, Tensor
+from ..sizes import Size
+from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .independent import Independent

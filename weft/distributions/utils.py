@@ -10,7 +10,7 @@ import weft
 from ..autograd import enable_grad
 from ..dtype import finfo, get_default_dtype
 from ..nn import functional as F
-from ..ops.primitive import is_number
+from ..ops.operands import is_number
 from ..tensor import Tensor
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import weft
 
 from ..ops.implicit_gamma import standard_gamma
-from ..ops.primitive import is_number
+from ..ops.operands import is_number
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily

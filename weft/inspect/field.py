@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any
 
 from ..ops.join import Cat
-from ..ops.primitive import Elementwise
+from ..ops.pointwise import Elementwise
 from ..tensor import Tensor
 from .flops import ACTIVATIONS, CONVOLUTIONS, DROPOUTS, NORMS, POOLS, first_tensor, sizes
 

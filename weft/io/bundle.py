@@ -18,8 +18,9 @@ from ..device import device
 from ..dtype import dtype
 from ..errors import OptionError
 from ..nn.parameter import Buffer, Parameter
+from ..sizes import Size
 from ..storage import owner_of
-from ..tensor import Size, Tensor, new
+from ..tensor import Tensor, new
 from .atomic import Source, writing
 from .errors import HeaderError, LayoutError
 from .safetensors import CODES, read_arrays, write_arrays

@@ -11,7 +11,8 @@ import numpy as np
 from ..dtype import ALL, dtype
 from ..errors import DtypeError
 from ..nn.parameter import Parameter
-from ..tensor import Size, Tensor, new, wrap
+from ..sizes import Size
+from ..tensor import Tensor, new, wrap
 from .errors import HeaderError, LayoutError, UnsafePickleError
 from .unpickle import Global, keys, paired
 

@@ -1,41 +1,27 @@
 """Module: a function with parameters, buffers and parts, in PyTorch's names.
 
-Assigning a Parameter, a Buffer or a Module as an attribute registers it; `state_dict` and
-`load_state_dict` carry every value out and in under PyTorch's keys.
+Assigning a Parameter, a Buffer or a Module as an attribute registers it. `module_state.py` carries the values
+out and in, `module_hooks.py` calls what is to be called around forward and on gradients.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from ..autograd.modes import no_grad
-from ..autograd.tape import Handle
 from ..dtype import as_dtype, dtype
 from ..tensor import Tensor
-from .module_hooks import call_with_hooks, global_hooks
+from .module_hooks import ModuleHooks, call_with_hooks, global_hooks
+from .module_state import ModuleState
 from .parameter import Buffer, Parameter, is_lazy
 
 __all__ = ["Module"]
 
 M = TypeVar("M", bound="Module")
 TABLES = ("_parameters", "_buffers", "_modules")
-
-
-class LoadReport(namedtuple("LoadReport", ["missing_keys", "unexpected_keys"])):
-    """What `load_state_dict` found: keys of the module that did not come, and keys that have no place."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return super().__repr__()
-
-    __str__ = __repr__
 
 
 class _Summary:
@@ -53,7 +39,7 @@ class _Summary:
         return next(own, functools.partial(summary, module))
 
 
-class Module:
+class Module(ModuleState, ModuleHooks):
     """The base of all layers and models: override `__init__` (make parts) and `forward` (use them)."""
 
     training: bool
@@ -361,182 +347,6 @@ class Module:
     def share_memory(self: M) -> M:
         return self
 
-    # ------------------------------------------------------------------------------ state
-    def state_dict(
-        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> OrderedDict[str, Any]:
-        """All parameters and persistent buffers by dotted name; they share memory with the module."""
-        out = OrderedDict() if destination is None else destination
-        if not hasattr(out, "_metadata"):
-            out._metadata = OrderedDict()
-        out._metadata[prefix[:-1]] = {"version": self._version}
-        for hook in self.__dict__.get("_state_pre_hooks", {}).values():
-            hook(self, prefix, keep_vars)
-        self._save_to_state_dict(out, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in self.__dict__.get("_state_hooks", {}).values():
-            hook(self, out, prefix, {"version": self._version})
-        return out
-
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        for name, value in self._parameters.items():
-            if value is not None:
-                destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
-        for name, value in self._buffers.items():
-            if value is not None and name not in self._non_persistent_buffers_set:
-                destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
-        if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + "_extra_state"] = self.get_extra_state()
-
-    def get_extra_state(self) -> Any:
-        """Override to put something of your own into the state dict."""
-        raise NotImplementedError("override get_extra_state and set_extra_state together")
-
-    def set_extra_state(self, state: Any) -> None:
-        raise NotImplementedError("override get_extra_state and set_extra_state together")
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadReport:
-        """Copy values from a state dict; with `strict` every key must match, and every shape always must.
-
-        If anything does not fit, the error lists all of it and the module is as it was before.
-        """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        before = _remembered(self)
-        missing: list[str] = []
-        errors: list[str] = []
-        state = OrderedDict(state_dict)
-        metadata = getattr(state_dict, "_metadata", None)
-        expected: set[str] = set()
-        pending = [("", self)]
-        while pending:
-            prefix, module = pending.pop(0)
-            for hook in module.__dict__.get("_load_pre_hooks", {}).values():
-                hook(module, state, prefix, (metadata or {}).get(prefix[:-1], {}), strict, missing, [], errors)
-            module._load_from_state_dict(
-                state, prefix, (metadata or {}).get(prefix[:-1], {}), strict, missing, [], errors, assign=assign
-            )
-            expected |= {prefix + name for name in module._state_names()}
-            pending[:0] = [(f"{prefix}{name}.", m) for name, m in module._modules.items() if m is not None]
-        unexpected = [key for key in state if key not in expected]
-        report = LoadReport(missing, unexpected)
-        for module in self.modules():
-            for hook in module.__dict__.get("_load_post_hooks", {}).values():
-                hook(module, report)
-        if strict and unexpected:
-            errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ".")
-        if strict and missing:
-            errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ".")
-        if errors:
-            _put_back(before)
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
-        return report
-
-    def _state_names(self) -> list[str]:
-        names = [n for n, v in self._parameters.items() if v is not None]
-        names += [n for n, v in self._buffers.items() if v is not None and n not in self._non_persistent_buffers_set]
-        if type(self).set_extra_state is not Module.set_extra_state:
-            names.append("_extra_state")
-        return names
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-        assign: bool = False,
-    ) -> None:
-        """Take this module's own values (not its parts') from the state dict."""
-        for name in self._state_names():
-            key = prefix + name
-            if key not in state_dict:
-                missing_keys.append(key)
-            elif name == "_extra_state":
-                self.set_extra_state(state_dict[key])
-            else:
-                self._load_value(name, state_dict[key], key, error_msgs, assign)
-
-    def _load_value(self, name: str, value: Any, key: str, error_msgs: list[str], assign: bool) -> None:
-        table = self._parameters if name in self._parameters else self._buffers
-        target = table[name]
-        if not isinstance(value, Tensor):
-            error_msgs.append(
-                f"While copying the parameter named {key!r}, expected a tensor from the checkpoint but received "
-                f"{type(value).__name__}; convert it with weft.tensor(...)."
-            )
-            return
-        if is_lazy(target) and not is_lazy(value):
-            target.materialize(value.shape)
-        if tuple(target.shape) != tuple(value.shape):
-            if target.ndim == 0 and tuple(value.shape) == (1,):
-                value = value.reshape(())
-            else:
-                error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in "
-                    f"current model is {target.shape}."
-                )
-                return
-        if assign:
-            keep = Parameter(value, target.requires_grad) if isinstance(target, Parameter) else value
-            table[name] = keep
-            return
-        with no_grad():
-            target.copy_(value)
-
-    # ------------------------------------------------------------------------------ hooks
-    def _add_hook(self, kind: str, hook: Callable, **options: Any) -> Handle:
-        table = self.__dict__.setdefault("_hooks", {}).setdefault(kind, OrderedDict())
-        prepend = options.pop("prepend", False)
-        handle = Handle(table, (hook, options))
-        if prepend:
-            table.move_to_end(handle.id, last=False)
-        return handle
-
-    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
-        """Call `hook(module, args)` before forward; what it returns replaces the arguments."""
-        return self._add_hook("forward_pre", hook, prepend=prepend, with_kwargs=with_kwargs)
-
-    def register_forward_hook(
-        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ) -> Handle:
-        """Call `hook(module, args, output)` after forward; what it returns replaces the output."""
-        return self._add_hook("forward", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
-
-    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known."""
-        return self._add_hook("backward", hook, prepend=prepend)
-
-    register_backward_hook = register_full_backward_hook
-
-    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(module, grad_output)` when the gradients of the outputs are known."""
-        return self._add_hook("backward_pre", hook, prepend=prepend)
-
-    def _add_state_hook(self, kind: str, hook: Callable) -> Handle:
-        return Handle(self.__dict__.setdefault(kind, OrderedDict()), hook)
-
-    def register_state_dict_post_hook(self, hook: Callable) -> Handle:
-        return self._add_state_hook("_state_hooks", hook)
-
-    _register_state_dict_hook = register_state_dict_post_hook
-
-    def register_state_dict_pre_hook(self, hook: Callable) -> Handle:
-        return self._add_state_hook("_state_pre_hooks", hook)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
-        return self._add_state_hook("_load_pre_hooks", hook)
-
-    def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
-        """Call `hook(module, report)` after loading."""
-        return self._add_state_hook("_load_post_hooks", hook)
-
     # ------------------------------------------------------------------------------ copies and pictures
     def __deepcopy__(self: M, memo: dict[int, Any]) -> M:
         out = object.__new__(type(self))
@@ -563,19 +373,6 @@ class Module:
             return f"{self._get_name()}({extra})"
         body = "\n  ".join(line for part in [*own, *parts] for line in part.split("\n"))
         return f"{self._get_name()}(\n  {body}\n)"
-
-
-def _remembered(module: Module) -> list[tuple[Any, ...]]:
-    """The values of all parameters and buffers, with what is needed to restore them."""
-    tables = [table for part in module.modules() for table in (part._parameters, part._buffers)]
-    return [(t, name, v, type(v), v.array, v.array.copy()) for t in tables for name, v in t.items() if v is not None]
-
-
-def _put_back(before: list[tuple[Any, ...]]) -> None:
-    for table, name, value, cls, array, content in before:
-        if array.flags.writeable:
-            array[...] = content
-        value.__class__, value.array, table[name] = cls, array, value
 
 
 def _replace(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:

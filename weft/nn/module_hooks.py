@@ -1,4 +1,4 @@
-"""Hooks of modules at work: before and after forward, and on the gradients that pass on the way back."""
+"""Hooks of modules: registered, and at work before and after forward and on the gradients that pass on the way back."""
 
 from __future__ import annotations
 
@@ -26,6 +26,38 @@ def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, a
 def register_module_forward_pre_hook(hook: Callable) -> Handle:
     """Call `hook(module, args)` before the forward of every module."""
     return Handle(global_hooks.setdefault("forward_pre", OrderedDict()), (hook, {}))
+
+
+class ModuleHooks:
+    """The part of `Module` that registers hooks on forward and on gradients."""
+
+    def _add_hook(self, kind: str, hook: Callable, **options: Any) -> Handle:
+        table = self.__dict__.setdefault("_hooks", {}).setdefault(kind, OrderedDict())
+        prepend = options.pop("prepend", False)
+        handle = Handle(table, (hook, options))
+        if prepend:
+            table.move_to_end(handle.id, last=False)
+        return handle
+
+    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Call `hook(module, args)` before forward; what it returns replaces the arguments."""
+        return self._add_hook("forward_pre", hook, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> Handle:
+        """Call `hook(module, args, output)` after forward; what it returns replaces the output."""
+        return self._add_hook("forward", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known."""
+        return self._add_hook("backward", hook, prepend=prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_output)` when the gradients of the outputs are known."""
+        return self._add_hook("backward_pre", hook, prepend=prepend)
 
 
 def _hooks_of(module: Module, kind: str) -> list[tuple[Callable, dict[str, Any]]]:

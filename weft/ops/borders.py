@@ -19,7 +19,8 @@ from ..dtype import dtype as dtype_type
 from ..errors import DeviceError, DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .create import array_from, made
-from .primitive import is_number, operation
+from .operands import is_number
+from .primitive import operation
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 CPU_DEVICE = 1  # DLPack's number

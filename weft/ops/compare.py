@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import BOOL, FLOAT, INTEGER
-from .primitive import Elementwise, register_module
+from .pointwise import Elementwise
+from .primitive import register_module
 
 REAL = (BOOL, FLOAT)
 WHOLE = (BOOL, INTEGER)

@@ -13,7 +13,9 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from . import base
 from .elementwise import CAST
-from .primitive import Elementwise, broadcast_error, operation, write
+from .operands import broadcast_error
+from .pointwise import Elementwise
+from .primitive import operation, write
 from .typed import TYPED, TypedTensor
 
 

@@ -20,8 +20,10 @@ from ..device import device as device_type
 from ..dtype import COMPLEX, FLOAT, INTEGER
 from ..dtype import dtype as dtype_type
 from ..errors import AutogradError, DtypeError, ShapeError
-from ..tensor import Size, Tensor, wrap
-from .primitive import is_number, operation, python_int, write_out
+from ..sizes import Size
+from ..tensor import Tensor, wrap
+from .operands import is_number, python_int
+from .primitive import operation, write_out
 
 # ------------------------------------------------------------------------------------- from data
 

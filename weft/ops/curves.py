@@ -8,8 +8,15 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..dtype import FLOAT, INTEGER
-from .elementwise import Smooth, conj
-from .primitive import Elementwise, register_module
+from .elementwise import conj
+from .pointwise import Elementwise
+from .primitive import register_module
+
+
+class Smooth(Elementwise, abstract=True):
+    """A differentiable function whose integer arguments become the default float."""
+
+    result, cost = "float", 12
 
 
 class Exp(Smooth):

@@ -6,7 +6,8 @@ from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor
 from .contract import need_tensors, product, same_dtype
 from .elementwise import where
-from .primitive import is_number, operation
+from .operands import is_number
+from .primitive import operation
 
 
 def _check_cdist(x1: Tensor, x2: Tensor, p: float) -> None:

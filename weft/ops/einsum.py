@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import OptionError, ShapeError
-from ..tensor import Tensor, wrap_dims
+from ..sizes import wrap_dims
+from ..tensor import Tensor
 from .contract import need_rank, need_tensors, product, same_dtype
 from .primitive import operation, write_out
 

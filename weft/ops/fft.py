@@ -14,7 +14,8 @@ import numpy as np
 from .. import dtype as dtypes
 from ..errors import DtypeError, IndexRangeError, OptionError, ShapeError
 from ..runtime.lazy import LazyModule
-from ..tensor import Tensor, wrap, wrap_dim, wrap_dims
+from ..sizes import wrap_dim, wrap_dims
+from ..tensor import Tensor, wrap
 from .elementwise import conj
 from .primitive import Opaque, operation
 

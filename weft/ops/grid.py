@@ -14,7 +14,8 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .elementwise import where
 from .join import PAD, cat, stack
-from .primitive import operation, python_int
+from .operands import python_int
+from .primitive import operation
 from .shape import atleast_2d
 
 

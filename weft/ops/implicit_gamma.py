@@ -20,7 +20,8 @@ from ..errors import DtypeError
 from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from .elementwise import where
-from .primitive import PRIMITIVES, Elementwise, register_module
+from .pointwise import Elementwise
+from .primitive import PRIMITIVES, register_module
 from .sample import draw
 
 sp = LazyModule("scipy.special")

@@ -18,9 +18,11 @@ from ..autograd.modes import mode, switches
 from ..autograd.tape import Node, watch
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, link_view, new, wrap
+from .base import next_order
 from .formula import Meta
+from .operands import FLOATS, is_number
 from .places import ADD_AT, INDEX, PUT_AT, out_of_range
-from .primitive import FLOATS, is_number, next_order, operation, update
+from .primitive import operation, update
 from .shape import ALL, broadcast_shapes
 from .view import ALIAS, PERMUTE, SLICE
 

@@ -9,8 +9,10 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..tensor import Tensor, wrap, wrap_dim, wrap_dims
-from .primitive import Opaque, operation, python_int
+from ..sizes import wrap_dim, wrap_dims
+from ..tensor import Tensor, wrap
+from .operands import python_int
+from .primitive import Opaque, operation
 from .shape import ALL, atleast_1d, atleast_2d, atleast_3d
 from .view import SLICE, sizes_from
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..errors import DtypeError, OptionError, ShapeError
-from ..tensor import Tensor, wrap, wrap_dims
+from ..sizes import wrap_dims
+from ..tensor import Tensor, wrap
 from .contract import product
 from .decompose import QR
 from .elementwise import where

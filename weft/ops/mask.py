@@ -11,8 +11,9 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .elementwise import where
 from .index import as_value
+from .operands import broadcast_error
 from .places import INDEX
-from .primitive import broadcast_error, operation
+from .primitive import operation
 from .shape import broadcast_shapes
 
 

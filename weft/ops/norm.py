@@ -10,9 +10,11 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import FLOAT
 from ..errors import DtypeError, ShapeError
-from ..tensor import Tensor, wrap_dim, wrap_dims
+from ..sizes import wrap_dim, wrap_dims
+from ..tensor import Tensor
 from .elementwise import where
-from .primitive import OPERATIONS, Reduction, is_number, operation, register_module
+from .operands import is_number
+from .primitive import OPERATIONS, Reduction, operation, register_module
 from .reduce import all_or, axis_operation, restored
 from .reduce import sum as total
 from .view import PERMUTE

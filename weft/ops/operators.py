@@ -11,8 +11,10 @@ from .. import dtype as dtypes
 from ..dtype import FLOAT
 from ..errors import DtypeError
 from ..tensor import Tensor
-from .elementwise import ADD, DIV, FLOOR_DIVIDE, MUL, POW, SUB, TRUNC_DIVIDE, where
-from .primitive import OPERATIONS, PRIMITIVES, as_operand, is_number, is_operand, number_error, operation
+from .division import FLOOR_DIVIDE, TRUNC_DIVIDE
+from .elementwise import ADD, DIV, MUL, POW, SUB, where
+from .operands import as_operand, is_number, is_operand, number_error
+from .primitive import OPERATIONS, PRIMITIVES, operation
 from .rounding import ROUND
 
 operation("where", method=False, primitive=PRIMITIVES["Where"], kind="Elementwise")(where)
@@ -270,7 +272,7 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     if input.dtype.category < FLOAT:
         return input.clone()
     if input.is_complex():
-        from .elementwise import complex_from
+        from .complex_numbers import complex_from
 
         return complex_from(nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf))
     limits = dtypes.finfo(input.dtype)

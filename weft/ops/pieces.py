@@ -8,8 +8,10 @@ from typing import Any
 
 from .. import dtype as dtypes
 from ..errors import ShapeError
-from ..tensor import Tensor, wrap_dim
-from .primitive import operation, python_int
+from ..sizes import wrap_dim
+from ..tensor import Tensor
+from .operands import python_int
+from .primitive import operation
 from .shape import ALL
 from .view import SLICE, SPLIT, sizes_from
 

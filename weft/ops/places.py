@@ -17,7 +17,8 @@ from ..runtime.lazy import LazyModule
 from ..tensor import Tensor, wrap
 from .elementwise import where
 from .formula import DROP, LOOK, SAVE
-from .primitive import F32, LOW_NUMPY, Indexing, _raise_rank, register_module, summed_to
+from .operands import F32, raise_rank
+from .primitive import LOW_NUMPY, Indexing, register_module, summed_to
 
 sparse = LazyModule("scipy.sparse")
 
@@ -64,7 +65,7 @@ def scattered_sum(places: np.ndarray, rows: np.ndarray, count: int) -> np.ndarra
 def _align(indices: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
     """Index tensors of which some carry a batch in front, raised so that they broadcast to (B, *I) or to I."""
     rank = max(i.ndim - b for i, b in zip(indices, batched, strict=True))
-    return [_raise_rank(i, rank) if b else i for i, b in zip(indices, batched, strict=True)]
+    return [raise_rank(i, rank) if b else i for i, b in zip(indices, batched, strict=True)]
 
 
 def _counter(size: int, rank: int) -> Tensor:
@@ -201,12 +202,12 @@ class PutAt(Indexing):
         rank = max(i.ndim - b for i, b in zip(aligned, batched[2:], strict=True))
         whole = rank + x.ndim - batched[0] - len(indices)  # dimensions of (kept, I, rest)
         x = _full(x, batched[0], size)
-        value = _raise_rank(value, whole) if batched[1] else value
+        value = raise_rank(value, whole) if batched[1] else value
         if not any(batched[2:]):
             return PUT_AT(x, value, *indices, at=at + 1)
         if not at:
             return PUT_AT(x, value, _counter(size, rank), *aligned)
-        value = _raise_rank(_full(value, batched[1], size), whole)
+        value = raise_rank(_full(value, batched[1], size), whole)
         kept, behind = tuple(range(1, at + 1)), tuple(range(-at, 0))
         y = PUT_AT(x.movedim(kept, behind), value.movedim(kept, behind), _counter(size, rank), *aligned)
         return y.movedim(behind, kept)

@@ -12,7 +12,8 @@ from ..dtype import FLOAT
 from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from .implicit_gamma import LOG_GAMMA_SLOPE
-from .primitive import PRIMITIVES, Elementwise, register_module
+from .pointwise import Elementwise
+from .primitive import PRIMITIVES, register_module
 from .special import no_slope
 
 sp = LazyModule("scipy.special")

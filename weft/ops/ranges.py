@@ -13,7 +13,7 @@ from ..dtype import dtype as dtype_type
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor
 from .create import constructor, kind_of
-from .primitive import is_number, python_int
+from .operands import is_number, python_int
 
 MISSING: Any = object()
 

@@ -7,7 +7,8 @@ import numpy as np
 from ..dtype import BOOL, COMPLEX, FLOAT, INTEGER
 from ..tensor import Tensor
 from .elementwise import where
-from .primitive import Elementwise, register_module
+from .pointwise import Elementwise
+from .primitive import register_module
 
 REAL = (BOOL, FLOAT)
 NUMERIC = (INTEGER, FLOAT)

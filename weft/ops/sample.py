@@ -18,7 +18,8 @@ from ..device import device as device_type
 from ..errors import DtypeError, GeneratorError, ShapeError, WeftError
 from ..tensor import Tensor, wrap
 from .create import check_layout, constructor, kind_of, sequence_shape, shape_from
-from .primitive import broadcast_error, operation, python_int, write, write_out
+from .operands import broadcast_error, python_int
+from .primitive import operation, write, write_out
 
 # ------------------------------------------------------------------------------------ generators
 

@@ -9,7 +9,8 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT
 from ..errors import IndexRangeError, ShapeError
-from ..tensor import Tensor, wrap_dim, wrap_dims
+from ..sizes import wrap_dim, wrap_dims
+from ..tensor import Tensor
 from .elementwise import conj, where
 from .join import cat
 from .primitive import operation, register_module

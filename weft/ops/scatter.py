@@ -15,7 +15,8 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import FLOAT, INTEGER
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..tensor import Tensor, wrap, wrap_dim
+from ..sizes import wrap_dim
+from ..tensor import Tensor, wrap
 from .index import as_value, put_at
 from .places import ADD_AT, COMBINE_AT, INDEX, PUT_AT, along
 from .primitive import operation

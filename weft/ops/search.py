@@ -12,8 +12,10 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import BOOL, COMPLEX
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..tensor import Tensor, wrap, wrap_dim
-from .primitive import Opaque, is_number, operation, register_module
+from ..sizes import wrap_dim
+from ..tensor import Tensor, wrap
+from .operands import is_number
+from .primitive import Opaque, operation, register_module
 from .reduce import axis_operation, refuse, wide_enough
 from .sort import sort, sorting_kernel
 

@@ -15,10 +15,12 @@ import numpy as np
 from .. import dtype as dtypes
 from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, ShapeError
+from ..sizes import Size, wrap_dim, wrap_dims
 from ..storage import owner_of
-from ..tensor import Size, Tensor, wrap, wrap_dim, wrap_dims
+from ..tensor import Tensor, wrap
 from .elementwise import where
-from .primitive import broadcast_error, operation, python_int
+from .operands import broadcast_error, python_int
+from .primitive import operation
 from .view import (
     ALIAS,
     DIAGONAL,

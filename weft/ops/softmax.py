@@ -10,7 +10,8 @@ from .. import dtype as dtypes
 from ..autograd.modes import mode
 from ..dtype import FLOAT
 from ..errors import ShapeError
-from ..tensor import Tensor, wrap_dim, wrap_dims
+from ..sizes import wrap_dim, wrap_dims
+from ..tensor import Tensor
 from .elementwise import conj, where
 from .primitive import Reduction, register_module
 from .reduce import SUM, Along, axis_operation, refuse, restored

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..errors import OptionError, ShapeError
 from ..tensor import Tensor, wrap
+from .complex_numbers import complex_from
 from .contract import product
-from .elementwise import complex_from, conj, where
+from .elementwise import conj, where
 from .matrix import (
     adjoint,
     each_matrix,

@@ -14,10 +14,13 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import BOOL, COMPLEX, INTEGER
 from ..errors import IndexRangeError
-from ..tensor import Tensor, wrap, wrap_dim
+from ..sizes import wrap_dim
+from ..tensor import Tensor, wrap
 from .elementwise import where
-from .primitive import operation, python_int, register_module
-from .reduce import Along, Selected, axis_operation, need_elements, refuse, taken, wide_enough
+from .extremes import Selected, taken
+from .operands import python_int
+from .primitive import operation, register_module
+from .reduce import Along, axis_operation, need_elements, refuse, wide_enough
 from .results import named_result
 
 # -------------------------------------------------------------------------------------- primitives

@@ -18,7 +18,8 @@ from ..tensor import Tensor, wrap
 from .create import tensor
 from .elementwise import conj
 from .join import cat
-from .primitive import Contraction, Primitive, is_number, operation
+from .operands import is_number
+from .primitive import Contraction, Primitive, operation
 
 sparse = LazyModule("scipy.sparse")
 

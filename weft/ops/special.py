@@ -18,8 +18,12 @@ from ..errors import AutogradError, DtypeError, ShapeError
 from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from . import compare, curves, operators  # noqa: F401  their functions get further names at the end
-from .elementwise import complex_from, where
-from .primitive import OPERATIONS, PRIMITIVES, Elementwise, Opaque, in_place, is_number, operation, register_module
+from .complex_numbers import complex_from
+from .elementwise import where
+from .inplace import in_place
+from .operands import is_number
+from .pointwise import Elementwise
+from .primitive import OPERATIONS, PRIMITIVES, Opaque, operation, register_module
 from .results import named_result
 
 sp = LazyModule("scipy.special")

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import LinAlgError, OptionError
 from ..tensor import Tensor, wrap
-from .elementwise import complex_from, conj, where
+from .complex_numbers import complex_from
+from .elementwise import conj, where
 from .matrix import adjoint, first_failure, need_inexact, need_matrices, need_square
 from .primitive import Opaque, operation
 from .results import named_result

@@ -11,9 +11,11 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT, INTEGER
 from ..errors import DtypeError, ShapeError
-from ..tensor import Tensor, wrap, wrap_dim
+from ..sizes import wrap_dim
+from ..tensor import Tensor, wrap
 from .elementwise import where
-from .primitive import Opaque, Reduction, is_number, operation, register_module
+from .operands import is_number
+from .primitive import Opaque, Reduction, operation, register_module
 from .ranges import linspace
 from .reduce import all_or, axis_operation, mean, refuse, restored, wide_enough
 from .results import named_result
@@ -240,7 +242,7 @@ def corrcoef(input: Tensor) -> Tensor:
     deviation = (variances.real if variances.is_complex() else variances).sqrt()
     ratio = covariance / deviation.unsqueeze(1) / deviation.unsqueeze(0)
     if ratio.is_complex():
-        from .elementwise import complex_from
+        from .complex_numbers import complex_from
 
         return complex_from(ratio.real.clamp(-1, 1), ratio.imag.clamp(-1, 1))
     return ratio.clamp(-1, 1)

@@ -16,7 +16,8 @@ import numpy as np
 from ..errors import AutogradError, ShapeError
 from ..storage import owner_of
 from ..tensor import Tensor, new, wrap
-from .primitive import Opaque, View, operation, python_int, register_module
+from .operands import python_int
+from .primitive import Opaque, View, operation, register_module
 from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL, change_geometry
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]

@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ..autograd import tape
-from ..autograd.modes import enable_grad, mode
+from ..autograd.modes import enable_grad, mode, no_grad
 from ..tensor import Tensor, wrap
 from . import base
 from .formula import DROP, SAVE
-from .primitive import FLOATS, PRIMITIVES, Opaque, register_module
+from .operands import FLOATS
+from .primitive import PRIMITIVES, Opaque, register_module
 
 PLAIN = frozenset({bool, int, float, str, type(None)})
 
@@ -83,11 +86,14 @@ class Together(Opaque):
     def _make_plan(self, needs):
         return DROP, (SAVE,) * len(needs)
 
-    def vjp(self, g, y, *inputs, formula):
+    def vjp(self, g, y, *inputs, formula, sloped=False):
         wanted = tuple(x._needs_grad for x in inputs)
         if mode.grad:
             targets = [x for x, want in zip(inputs, wanted, strict=True) if want]
             found = tape.grad(formula.function(*inputs), targets, g, create_graph=True)
+        elif sloped:
+            ones = wrap(np.ones((), g.dtype.np)).expand(g.shape)
+            found = [g * slope for slope in _gradients(ones, inputs, formula.function, wanted)]
         else:
             found = _planned_gradients(g, inputs, formula, wanted)
         found = iter(found)
@@ -116,6 +122,17 @@ def together(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     params = {"formula": Formula(function, text)}
     found = None if text is None else base.compute_large(TOGETHER, arrays, params)
     return function(*inputs) if found is None else TOGETHER.record(wrap(found[0]), inputs, params)
+
+
+def with_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """`together` for a function of one element. Compiled code computes its slope beside it, which is all that it keeps for
+    the gradient: less than the parts of the function, where these are many."""
+    if mode.tracer is None or x._interpreter is not mode.tracer or not (x._needs_grad and mode.grad):
+        return together(function, x)
+    with no_grad():
+        y = function(x)
+    with mode.tracer.opened():
+        return TOGETHER.record(y, (x,), {"formula": Formula(function, function.__qualname__), "sloped": True})
 
 
 register_module(__name__)

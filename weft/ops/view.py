@@ -15,8 +15,10 @@ import numpy as np
 from .. import dtype as dtypes
 from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError
-from ..tensor import Tensor, new, wrap_dim, wrap_dims
-from .primitive import Opaque, View, operation, python_int, register_module, summed_to
+from ..sizes import wrap_dim, wrap_dims
+from ..tensor import Tensor, new
+from .operands import python_int
+from .primitive import Opaque, View, operation, register_module, summed_to
 
 # ------------------------------------------------------------------------------------- primitives
 

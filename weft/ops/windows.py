@@ -20,7 +20,8 @@ from ..errors import DtypeError, ShapeError
 from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from .create import check_layout, constructor, kind_of, made
-from .primitive import operation, python_int
+from .operands import python_int
+from .primitive import operation
 
 special = LazyModule("scipy.special")
 

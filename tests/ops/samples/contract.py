@@ -1,4 +1,4 @@
-"""Sample calls of the products: `weft/ops/contract.py` and `weft/ops/einsum.py`."""
+"""Sample calls of the products: `products.py`, `products_added.py` and `einsum.py` of `weft/ops`."""
 
 from .base import S, T
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import weft
 
-from ...tensor import Size, Tensor
+from ...sizes import Size
+from ...tensor import Tensor
 from .. import constraints
 from ..utils import sum_rightmost
 from .base import Transform

@@ -34,15 +34,23 @@ def require_float(x: Tensor, name: str, complex_too: bool = False) -> None:
 
 
 def pointwise(
-    name: str, input: Tensor, inplace: bool, body: Callable[[Tensor], Tensor], complex_too: bool = False
+    name: str,
+    input: Tensor,
+    inplace: bool,
+    body: Callable[[Tensor], Tensor],
+    complex_too: bool = False,
+    keep: Callable[..., Tensor] = together,
 ) -> Tensor:
-    """body(input) for floating-point tensors: written into `input` if asked, float16 and bfloat16 by way of float32."""
+    """body(input) for floating-point tensors: written into `input` if asked, float16 and bfloat16 by way of float32.
+
+    `keep`: `together`, or `with_slope` where the slope is less to keep for the gradient than what it is made of.
+    """
     require_tensor(input, name)
     require_float(input, name, complex_too)
     if inplace:
-        return update(input, lambda x: pointwise(name, x, False, body, complex_too), (), {}, name + "_")
+        return update(input, lambda x: pointwise(name, x, False, body, complex_too, keep), (), {}, name + "_")
     kind = input.dtype
-    return body(input.float()).to(kind) if kind in LOW_PRECISION else together(body, input)
+    return body(input.float()).to(kind) if kind in LOW_PRECISION else keep(body, input)
 
 
 def widened(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:

@@ -15,7 +15,9 @@ import weft
 from ...dtype import BOOL, INTEGER, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...ops.primitive import update, write_out
-from ...tensor import Tensor, wrap_dim
+from ...ops.together import with_slope
+from ...sizes import wrap_dim
+from ...tensor import Tensor
 from ._common import any_true, log1pexp, pointwise, require_float, require_tensor
 
 __all__ = [
@@ -267,7 +269,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         soft = scaled.masked_fill(straight, 0).exp().log1p()
         return weft.where(straight, x, soft if beta == 1 else soft / beta)
 
-    return pointwise("softplus", input, False, body)
+    return pointwise("softplus", input, False, body, keep=with_slope)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
@@ -277,12 +279,12 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x · σ(x), also called swish. Shape: any → the same."""
-    return pointwise("silu", input, inplace, lambda x: x * x.sigmoid(), complex_too=True)
+    return pointwise("silu", input, inplace, lambda x: x * x.sigmoid(), complex_too=True, keep=with_slope)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x · tanh(log(1 + eˣ)). Shape: any → the same."""
-    return pointwise("mish", input, inplace, lambda x: x * log1pexp(x).tanh())
+    return pointwise("mish", input, inplace, lambda x: x * log1pexp(x).tanh(), keep=with_slope)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -291,7 +293,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     With approximate='tanh': x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))). Shape: any → the same
     """
     if approximate == "none":
-        return pointwise("gelu", input, False, lambda x: x * ((x * math.sqrt(0.5)).erf() * 0.5 + 0.5))
+        body = lambda x: x * ((x * math.sqrt(0.5)).erf() * 0.5 + 0.5)
+        return pointwise("gelu", input, False, body, keep=with_slope)
     if approximate != "tanh":
         raise ValueError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
 
@@ -299,7 +302,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         inner = x * (x * x * (0.044715 * math.sqrt(2 / math.pi)) + math.sqrt(2 / math.pi))
         return x * (inner.tanh() * 0.5 + 0.5)
 
-    return pointwise("gelu", input, False, body)
+    return pointwise("gelu", input, False, body, keep=with_slope)
 
 
 def softsign(input: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dtype import FLOAT, float64, uint8
 from ...errors import DtypeError, ShapeError
-from ...ops.primitive import python_int
+from ...ops.operands import python_int
 from ...ops.window import RESAMPLE, Taps
 from ...tensor import Tensor
 from ._arguments import spatial

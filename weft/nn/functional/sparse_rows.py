@@ -14,7 +14,8 @@ import weft
 
 from ...autograd.modes import mode
 from ...autograd.tape import Node, counter, edge_of
-from ...tensor import Size, Tensor
+from ...sizes import Size
+from ...tensor import Tensor
 
 __all__: list[str] = []
 
