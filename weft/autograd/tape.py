@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError, ShapeError, TransformError
+from ..runtime.frames import is_ours
 from .modes import mode, switches
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def watch(node: Node, out: Any) -> None:
 
 def forward_trace() -> str:
     """The user's part of the present call stack, for `detect_anomaly`."""
-    frames = [f for f in traceback.extract_stack() if "/weft/" not in f.filename.replace("\\", "/")]
+    frames = [f for f in traceback.extract_stack() if not is_ours(f.filename)]
     return "".join(traceback.format_list(frames[-6:]))
 
 

@@ -9,7 +9,6 @@ assigned to a tensor that was there before is noted, so that it can be undone.
 from __future__ import annotations
 
 import operator
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -23,11 +22,11 @@ from ..nn.module import TABLES, Module
 from ..nn.module_hooks import global_hooks
 from ..optim.optimizer import Optimizer
 from ..random import Generator
+from ..runtime.frames import is_ours
 from ..sizes import Size
 from ..tensor import Tensor, dtype, new
 from .graph import Value
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 REMEDY = (
     "use weft.where, cond, while_loop or scan, move that part out of the compiled function, or pass fallback='eager' "
     "to weft.compile"
@@ -41,7 +40,7 @@ class NoValues(TraceError, AttributeError):
 def user_line() -> str:
     """'file:line' of the innermost frame outside the package."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
 

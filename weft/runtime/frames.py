@@ -1,0 +1,16 @@
+"""Which code is Weft's own and which a user's: told by where the package really lies, not by names in a path."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+__all__ = ["PACKAGE", "is_ours"]
+
+PACKAGE = os.path.join(os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir)), "")
+
+
+@functools.cache
+def is_ours(filename: str) -> bool:
+    """Whether a file of source code belongs to the package; links are followed, `<stdin>` and its like are a user's."""
+    return not filename.startswith("<") and os.path.realpath(filename).startswith(PACKAGE)
