@@ -5,10 +5,13 @@ WORKERS ?= 2
 THREADS ?= 2
 
 RUN := $(VENV)/bin/python
+LINT := $(VENV)/lint.stamp
 CORE := $(VENV)/core.stamp
 PLOTS := $(VENV)/plots.stamp
 TEST := $(VENV)/test.stamp
 PEERS := $(VENV)/peers.stamp
+# The version of ruff that pyproject.toml names: style needs nothing else.
+RUFF := $(shell sed -n 's/.*"\(ruff[^"]*\)".*/\1/p' pyproject.toml)
 # Options for the comparison of whole training steps: make bench BENCH="--quick --tasks mlp_small,lstm"
 BENCH ?=
 # Test workers, and products as small as the demo's, gain nothing from threads that fight for the same cores.
@@ -22,17 +25,17 @@ THREADED := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) MKL_NUM_T
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
-test: lint ## lint and the tests that are quick enough for every change
+test: lint $(TEST) ## lint and the tests that are quick enough for every change
 	$(PYTEST)
 
-test-all: lint ## the slow tests as well
+test-all: lint $(TEST) ## the slow tests as well
 	$(PYTEST) -m "slow or not slow"
 
-lint: $(TEST) ## style and common mistakes, changing nothing
+lint: $(LINT) ## style and common mistakes, changing nothing
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 
-format: $(TEST) ## rewrite files in the house style
+format: $(LINT) ## rewrite files in the house style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
@@ -58,6 +61,10 @@ $(RUN):
 		{ echo "Weft needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
 		"Choose another with: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+$(LINT): pyproject.toml | $(RUN)
+	$(RUN) -m pip install --quiet '$(RUFF)'
+	@touch $@
 
 $(CORE): pyproject.toml | $(RUN)
 	$(RUN) -m pip install --quiet -e .

@@ -228,7 +228,7 @@ def test_a_missing_library_costs_only_the_picture(tmp_path: Path, monkeypatch: p
     for row in ROWS:
         folder.append(row)
     assert draw_run(folder, said.append) is False
-    assert len(said) == 1 and "pip install 'weft[plots]'" in said[0]
+    assert len(said) == 1 and "pip install matplotlib" in said[0]
 
 
 # ------------------------------------------------------------------------------------------- what is shown

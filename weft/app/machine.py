@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,16 +14,6 @@ from .output import deliver, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-EXTRAS = {
-    "plots": ("matplotlib",),
-    "images": ("PIL",),
-    "text": ("tokenizers",),
-    "tables": ("pyarrow", "openpyxl"),
-    "lab": ("starlette", "uvicorn"),
-    "onnx": ("onnx",),
-    "gpu": ("cupy",),
-    "cluster": ("mpi4py", "ray"),
-}
 FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bf16", "amx-bf16", "neon", "fp-armv8", "sve")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads to compute with.", show_default="all cores")]
@@ -45,7 +34,6 @@ def info(as_json: AsJson = False) -> None:
 
     def show(console: Console) -> None:
         cached = document["cache"]
-        extras = [f"{name} {'yes' if there else 'no'}" for name, there in document["extras"].items()]
         rows = [
             ("weft", document["weft"]),
             ("with", ", ".join(f"{name} {version}" for name, version in document["versions"].items())),
@@ -53,11 +41,21 @@ def info(as_json: AsJson = False) -> None:
             ("features", " ".join(document["features"])),
             ("threads", f"{document['threads']} of {document['cores']} cores"),
             ("cache", f"{cached['directory'] or 'off'}: {cached['entries']} kernels, {_mib(cached['bytes'])}"),
-            ("extras", ", ".join(extras)),
+            ("device", "cpu (this version computes on nothing else)"),
+            *(("extra", f"{name}: {_extra(found)}") for name, found in document["extras"].items()),
         ]
         console.print(_plain_rows(rows))
 
     deliver(document, as_json, show)
+
+
+def _extra(found: dict[str, str | None]) -> str:
+    """The packages of an extra with their versions, and how to get those that are missing."""
+    from ..runtime.invocation import install
+
+    there = ", ".join(f"{package} {version}" for package, version in found.items() if version)
+    lacking = [package for package, version in found.items() if not version]
+    return "; ".join(part for part in (there, f"missing: {install(*lacking)}" if lacking else "") if part)
 
 
 def _plain_rows(rows: list[tuple[str, str]]) -> Any:
@@ -78,6 +76,7 @@ def _facts() -> dict[str, Any]:
     from ..compiler.codegen import binding
     from ..compiler.jit import Target
     from ..runtime import cache as kernels
+    from ..runtime.extras import available
 
     target, here = Target.host(), binding().get_host_cpu_features()
     found = kernels.info()
@@ -92,7 +91,8 @@ def _facts() -> dict[str, Any]:
         "threads": get_num_threads(),
         "cores": os.cpu_count(),
         "cache": {"directory": found.directory, "entries": found.entries, "bytes": found.bytes, "limit": found.limit},
-        "extras": {name: all(map(importlib.util.find_spec, needed)) for name, needed in EXTRAS.items()},
+        "devices": ["cpu"],
+        "extras": available(),
     }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..io.atomic import replacing
+from ..runtime.invocation import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None])
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        warnings.warn("no picture was drawn: pip install 'weft[plots]'", stacklevel=2)
+        warnings.warn(f"no picture was drawn: that needs matplotlib: {install('matplotlib')}", stacklevel=2)
         return None
     figure = Figure(figsize=size, layout="constrained")
     draw(figure)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import OptionError, ShapeError
+from ..runtime.extras import missing
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def blank(rows: int = 1, columns: int = 1, width: float = 4.6, height: float = 3
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'weft[plots]'") from error
+        raise missing("matplotlib", "figures need") from error
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 

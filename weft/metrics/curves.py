@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError
+from ..runtime.extras import missing
 from ..tensor import Tensor, wrap
 from .base import NoDataError, array_of, numbers, same_shape
 
@@ -154,5 +155,5 @@ def _axes() -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise ImportError("plot needs matplotlib: pip install 'weft[plots]'") from None
+        raise missing("matplotlib", "plot needs") from None
     return pyplot.subplots()[1]

@@ -1,6 +1,6 @@
 """multi30k-transformer: German descriptions of pictures into English by a small Transformer.
 
-One vocabulary of subwords for both languages (byte-pair encoding, needs `pip install 'weft[text]'`), tied embeddings,
+One vocabulary of subwords for both languages (byte-pair encoding, needs the package tokenizers), tied embeddings,
 label smoothing. BLEU is that of greedy translations of the 1000 test sentences, in lower case, words and punctuation
 apart. Five epochs take about 20 minutes on two cores, three of them are enough for 30 BLEU.
 """

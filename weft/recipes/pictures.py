@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..runtime.extras import missing
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -19,7 +21,7 @@ def blank(title: str, columns: int = 1, width: float = 6.4, height: float = 4.4)
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'weft[plots]'") from error
+        raise missing("matplotlib", "pictures need") from error
     figure = Figure(figsize=(width * columns, height), layout="constrained")
     figure.suptitle(title)
     return figure, figure.subplots(1, columns)

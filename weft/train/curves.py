@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..io.atomic import replacing
+from ..runtime.invocation import install
 from .callbacks.base import mode_for
 from .runs import RunFolder
 
@@ -33,7 +34,7 @@ def draw_run(run: RunFolder, say: Callable[[str], None] = print) -> bool:
             figure.savefig(file, format="png", dpi=120)
         return True
     except ImportError:
-        say("No curves were drawn: matplotlib is missing. Install it with: pip install 'weft[plots]'")
+        say(f"No curves were drawn: matplotlib is missing. Install it with: {install('matplotlib')}")
     except Exception as error:
         say(f"No curves were drawn: {type(error).__name__}: {error}")
     return False

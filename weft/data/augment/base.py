@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...errors import DtypeError, OptionError, ShapeError
 from ...ops.sample import generator_of
 from ...random import Generator
+from ...runtime.extras import missing
 from ...tensor import Tensor, wrap
 
 Shape = tuple[int, ...]
@@ -183,7 +184,7 @@ def pil_image(pixels: NDArray) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise ImportError("PIL images need Pillow: pip install 'weft[images]'") from None
+        raise missing("PIL", "PIL images need") from None
     if pixels.dtype != np.uint8:
         raise DtypeError(f"augment: {pixels.dtype} does not fit into a PIL image; put ToTensor before this transform")
     return Image.fromarray(np.ascontiguousarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)))

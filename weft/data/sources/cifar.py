@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from ...io.errors import FileFormatError, LayoutError, TruncatedError
+from ...runtime.extras import extra
 from ...tensor import wrap
 from .catalogue import FILES
-from .errors import SourceError, extra
+from .errors import SourceError
 from .fetch import Folder, cache_folder, compare, find, folders, places
 from .files import content, unpack
 from .images import ImageSet, Transform
@@ -57,7 +58,7 @@ def _read_python(path: Path, labels: int) -> Batch:
 
 def _read_sheet(path: Path) -> np.ndarray:
     """The pictures of one sheet, (N, 3, 32, 32)."""
-    image = extra("PIL.Image", "images", "reading CIFAR from PNG sheets")
+    image = extra("PIL.Image", "reading CIFAR from PNG sheets needs")
     compare(path, FILES.get(f"cifar10/{path.name}"))
     try:
         with image.open(path) as opened:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from ...errors import WeftError
+from ...runtime.extras import MissingExtraError
 
-__all__ = ["DigestError", "DownloadError", "MissingExtraError", "SourceError", "SourceWarning", "extra"]
+__all__ = ["DigestError", "DownloadError", "MissingExtraError", "SourceError", "SourceWarning"]
 
 
 class SourceError(WeftError, FileNotFoundError):
@@ -22,18 +20,5 @@ class DigestError(DownloadError):
     """A fetched file is not the one its project publishes; it has been removed."""
 
 
-class MissingExtraError(WeftError, ImportError):
-    """A format needs a library that is not installed."""
-
-
 class SourceWarning(UserWarning):
     """A file was read although its digest is not that of the canonical one."""
-
-
-def extra(module: str, name: str, purpose: str) -> Any:
-    """Import an optional library, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingExtraError(f"{purpose} needs {package}: pip install 'weft[{name}]'") from error

@@ -12,9 +12,10 @@ import numpy as np
 
 from ...errors import OptionError
 from ...io.errors import FileFormatError, LayoutError
+from ...runtime.extras import extra
 from ...tensor import Tensor, wrap
 from ..dataset import Dataset
-from .errors import SourceError, extra
+from .errors import SourceError
 from .fetch import Folder, folders
 from .files import text
 from .images import Transform
@@ -27,7 +28,7 @@ Samples = list[tuple[str, int]]
 
 def read_image(path: str | os.PathLike[str]) -> Any:
     """A picture as a PIL image in RGB."""
-    image = extra("PIL.Image", "images", "reading pictures")
+    image = extra("PIL.Image", "reading pictures needs")
     try:
         with image.open(path) as opened:
             return opened.convert("RGB")

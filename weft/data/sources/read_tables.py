@@ -11,7 +11,8 @@ from typing import Any
 
 from ...errors import OptionError
 from ...io.errors import FileFormatError, LayoutError
-from .errors import SourceError, extra
+from ...runtime.extras import extra
+from .errors import SourceError
 from .files import content
 from .kinds import MISSING, column_of, infer
 from .tables import Column, Table
@@ -175,8 +176,8 @@ def _check_known(kinds: Mapping[str, str], names: Sequence[str], place: str) -> 
 
 # ------------------------------------------------------------------------------------------ Parquet, Excel
 def _parquet(path: Path, kinds: Mapping[str, str]) -> list[Column]:
-    parquet = extra("pyarrow.parquet", "tables", "reading Parquet files")
-    arrow = extra("pyarrow", "tables", "reading Parquet files")
+    parquet = extra("pyarrow.parquet", "reading Parquet files needs")
+    arrow = extra("pyarrow", "reading Parquet files needs")
     try:
         table = parquet.read_table(path)
     except (arrow.ArrowException, OSError) as error:
@@ -210,7 +211,7 @@ def _excel(
 
 
 def _excel_rows(path: Path, sheet: str | int) -> list[tuple[Any, ...]]:
-    openpyxl = extra("openpyxl", "tables", "reading Excel files")
+    openpyxl = extra("openpyxl", "reading Excel files needs")
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # the library raises zip, XML and key errors alike for a damaged file

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...runtime.extras import extra
+
 __all__ = ["bert", "byte_level", "library_of_tokenizers", "surround", "word_ends"]
 
 
 def library_of_tokenizers() -> Any:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise ImportError("subword tokenisers need the package tokenizers: pip install 'weft[text]'") from error
-    return tokenizers
+    return extra("tokenizers", "subword tokenisers need")
 
 
 def byte_level(library: Any, backend: Any, space_before: bool = False) -> dict[str, Any]:
