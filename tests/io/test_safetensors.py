@@ -58,12 +58,12 @@ def test_we_read_what_the_reference_implementation_writes(name, tmp_path):
         same(ours[key], theirs[key])
 
 
-def test_file_is_mapped_and_never_written_to(tmp_path):
-    """Loading reads nothing but the header; the tensors are writable and the file stays as it is."""
+def test_file_is_mapped_on_request_and_never_written_to(tmp_path):
+    """Mapping reads nothing but the header; the tensors are writable and the file stays as it is."""
     path = tmp_path / "a"
     save_file({"x": weft.arange(4.0), "y": weft.ones(3, dtype=weft.int8)}, path)
     content = path.read_bytes()
-    loaded = load_file(path)
+    loaded = load_file(path, mmap=True)
     assert type(loaded["x"].array.base).__name__ == "mmap"
     loaded["x"].mul_(2)
     assert loaded["x"].tolist() == [0, 2, 4, 6] and path.read_bytes() == content

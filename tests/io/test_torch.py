@@ -92,10 +92,12 @@ def test_views_share_their_storage(options, tmp_path):
     assert found["view"].tolist() == [9, 3] and found["expanded"].stride() == (0,)
 
 
-def test_zip_is_mapped_and_never_written_to(tmp_path):
+@pytest.mark.parametrize("mapped", [False, True])
+def test_zip_is_never_written_to(mapped, tmp_path):
     path = tmp_path / "a"
-    x = read(torch.ones(1000), path)
+    torch.save(torch.ones(1000), path)
     content = path.read_bytes()
+    x = load_torch(path, mmap=mapped)
     x.add_(1)
     assert path.read_bytes() == content and load_torch(path)[0] == 1
 

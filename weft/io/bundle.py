@@ -52,14 +52,15 @@ def save(obj: Any, f: Source) -> None:
 def load(f: Source, map_location: Any = None, *, weights_only: bool | None = True, mmap: bool | None = None) -> Any:
     """The tree that `save` wrote; a plain safetensors file gives its tensors by name.
 
-    The arguments after `f` are PyTorch's: everything lies on the CPU, nothing is ever unpickled (so
-    `weights_only=False` is refused), and files are always mapped.
+    The arguments after `f` are PyTorch's: everything lies on the CPU, and nothing is ever unpickled (so
+    `weights_only=False` is refused). mmap: tensors are windows on the file instead of copies, read when they are used;
+    the file must then be left alone, see `weft.io.load_file`.
     """
     if weights_only is False:
         raise OptionError("load: Weft never unpickles, so weights_only=False cannot be had; PyTorch files: load_torch")
     if isinstance(map_location, str) and map_location != "cpu":
         raise OptionError(f"load: map_location can only be 'cpu', got {map_location!r}")
-    arrays, metadata = read_arrays(f)
+    arrays, metadata = read_arrays(f, bool(mmap))
     if metadata.get("format") != FORMAT:
         return {name: _over(Tensor, array) for name, array in arrays.items()}
     try:

@@ -4,8 +4,8 @@
     N bytes    {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, "__metadata__": {…}}
     the rest   the elements, row by row, little-endian, without gaps or overlaps
 
-Loading maps the file: tensors are windows on it, read when they are used. Everything is checked before the first
-tensor is made. The format is written here and not by the `safetensors` package because the package neither flushes
+Everything is checked before the first tensor is made. Tensors are copies, since a mapped file that somebody truncates
+ends the process; with `mmap=True` they are windows on the file, read when they are used. The format is written here and not by the `safetensors` package because the package neither flushes
 and renames nor maps files for NumPy; the tests read and write with both.
 """
 
@@ -23,7 +23,7 @@ from ..dtype import dtype
 from ..errors import DtypeError
 from ..nn.parameter import is_lazy
 from ..tensor import Tensor, wrap
-from .atomic import Source, contents, writing
+from .atomic import Source, map_file, new_array, read_into, reading, writing
 from .errors import ByteOrderError, HeaderError, LayoutError, MagicError, TruncatedError
 
 __all__ = ["load_file", "load_metadata", "save_file"]
@@ -65,21 +65,24 @@ def save_file(tensors: Mapping[str, Tensor], path: Source, metadata: Mapping[str
         write_arrays(file, arrays, _checked_metadata(metadata))
 
 
-def load_file(path: Source, device: Any = "cpu") -> dict[str, Tensor]:
-    """The tensors of a file by name, as windows on the mapped file (writes to them stay in memory).
+def load_file(path: Source, device: Any = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:
+    """The tensors of a file by name.
 
+    mmap: map the file instead of reading it. Nothing is read before it is used, and writes stay in memory; but the file
+    must be left alone meanwhile: what is copied over it shows in the tensors, and truncating it ends the process.
     Raises `TruncatedError`, `MagicError`, `HeaderError`, `LayoutError` or `DtypeError`, and then loads nothing.
     """
     from ..device import device as check_device
 
     check_device(device)
-    arrays, _ = read_arrays(path)
+    arrays, _ = read_arrays(path, mmap)
     return {name: wrap(array) for name, array in arrays.items()}
 
 
 def load_metadata(path: Source) -> dict[str, str]:
     """The strings that `save_file` was given as metadata."""
-    return read_arrays(path)[1]
+    with reading(path) as (file, size, name):
+        return _described(file, size, name)[1]
 
 
 # ------------------------------------------------------------------------------------------- writing
@@ -128,37 +131,45 @@ def write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: Ma
 # ------------------------------------------------------------------------------------------- reading
 
 
-def read_arrays(source: Source) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The arrays of a file (windows on its memory) and its metadata, all checked."""
-    memory, name = contents(source)
-    header, start = _read_header(memory, name)
+Entry = tuple[dtype, tuple[int, ...], int, int]  # type, shape, begin and end in the data
+
+
+def read_arrays(source: Source, mapped: bool = False) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays of a file (copies, or windows on it) and its metadata, all checked."""
+    with reading(source) as (file, size, name):
+        entries, metadata, start = _described(file, size, name)
+        if not mapped:
+            return {key: _copied(file, entry, start, name) for key, entry in entries.items()}, metadata
+        memory = map_file(file, size, name)
+        return {key: _window(memory, entry, start) for key, entry in entries.items()}, metadata
+
+
+def _described(file: IO[bytes], size: int, name: str) -> tuple[dict[str, Entry], dict[str, str], int]:
+    """What the header says: the tensors in the order of their bytes, the metadata, and where the data begin."""
+    header, start = _read_header(file, size, name)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
         raise HeaderError(f"{name}: __metadata__ must map names to strings, got {metadata!r}")
     entries = {key: _read_entry(key, entry, name) for key, entry in header.items()}
-    _check_offsets(entries, len(memory) - start, name)
-    return {key: _window(memory, kind, shape, start + begin) for key, (kind, shape, begin, _) in entries.items()}, (
-        metadata
-    )
+    _check_offsets(entries, size - start, name)
+    return entries, metadata, start
 
 
-def _read_header(memory: Any, name: str) -> tuple[dict[str, Any], int]:
+def _read_header(file: IO[bytes], size: int, name: str) -> tuple[dict[str, Any], int]:
     """The header as a dictionary, and where the data begin."""
-    head = bytes(memory[:9])
+    head = file.read(9)
     if len(head) < 9:
-        raise TruncatedError(f"{name}: a safetensors file has at least 10 bytes, this one {len(memory)}")
+        raise TruncatedError(f"{name}: a safetensors file has at least 10 bytes, this one {size}")
     if head[8:9] != b"{":
         advice = "; a PyTorch file is read with load_torch" if head[:1] in (b"P", b"\x80") else ""
         raise MagicError(f"{name}: not a safetensors file: the header should begin with '{{' at byte 8{advice}")
     length = int.from_bytes(head[:8], "little")
     if length > LONGEST_HEADER:
         raise HeaderError(f"{name}: the header claims {length} bytes; at most {LONGEST_HEADER} are allowed")
-    if 8 + length > len(memory):
-        raise TruncatedError(
-            f"{name}: the header claims {length} bytes, the file has {len(memory) - 8} after it begins"
-        )
+    if 8 + length > size:
+        raise TruncatedError(f"{name}: the header claims {length} bytes, the file has {size - 8} after it begins")
     try:
-        header = json.loads(bytes(memory[8 : 8 + length]), object_pairs_hook=_without_repetition)
+        header = json.loads(b"{" + file.read(length - 1), object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:
         raise HeaderError(f"{name}: the header is not valid JSON: {error}") from None
     return header, 8 + length
@@ -176,7 +187,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def _read_entry(key: str, entry: Any, name: str) -> tuple[dtype, tuple[int, ...], int, int]:
+def _read_entry(key: str, entry: Any, name: str) -> Entry:
     """Type, shape, begin and end of one tensor."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise HeaderError(f"{name}: tensor {key!r} needs exactly dtype, shape and data_offsets, got {entry!r}")
@@ -196,7 +207,7 @@ def _read_entry(key: str, entry: Any, name: str) -> tuple[dtype, tuple[int, ...]
     return kind, tuple(shape), begin, end
 
 
-def _check_offsets(entries: Mapping[str, tuple[Any, Any, int, int]], size: int, name: str) -> None:
+def _check_offsets(entries: Mapping[str, Entry], size: int, name: str) -> None:
     """The tensors must fill the data without overlap or gap, as the format demands."""
     position, before = 0, None
     for key, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
@@ -211,9 +222,15 @@ def _check_offsets(entries: Mapping[str, tuple[Any, Any, int, int]], size: int, 
         raise LayoutError(f"{name}: {size - position} bytes after the last tensor belong to no tensor")
 
 
-def _window(memory: Any, kind: dtype, shape: tuple[int, ...], offset: int) -> np.ndarray:
-    """An array over the bytes from `offset` on; a copy where the bytes do not lie aligned for the type."""
+def _copied(file: IO[bytes], entry: Entry, start: int, name: str) -> np.ndarray:
+    kind, shape, begin, _ = entry
+    return read_into(file, new_array(shape, kind.np, name), start + begin, name)
+
+
+def _window(memory: Any, entry: Entry, start: int) -> np.ndarray:
+    """An array over its bytes in memory; a copy where they do not lie aligned for the type."""
+    kind, shape, begin, _ = entry
     if math.prod(shape) == 0:
         return np.empty(shape, kind.np)
-    array = np.ndarray(shape, kind.np, memory, offset)
+    array = np.ndarray(shape, kind.np, memory, start + begin)
     return array if array.flags.aligned else array.copy()

@@ -37,17 +37,18 @@ LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
 
 
-def load_torch(path: Source) -> Any:
+def load_torch(path: Source, *, mmap: bool = False) -> Any:
     """The tree of tensors and plain containers in a `.pt` or `.pth` file.
 
     Made for state dicts and the checkpoints around them: dict, OrderedDict, list, tuple, set, numbers, strings, Size,
     dtypes, tensors and Parameters of every type Weft has; shared storages, strides and offsets are kept. A file that
     asks for any other class or function raises `UnsafePickleError`; what is wrong with a damaged one is said by the
-    other errors of `weft.io.errors`. Either way nothing has been loaded or run.
+    other errors of `weft.io.errors`. Either way nothing has been loaded or run. mmap: tensors are windows on the file
+    instead of copies; the file must then be left alone, see `weft.io.load_file`.
 
     >>> model.load_state_dict(weft.io.load_torch("resnet18.pth"))
     """
-    memory, name = contents(path)
+    memory, name = contents(path, mmap)
     head = bytes(memory[:4])
     if head == b"PK\x03\x04":
         return _load_zip(memory, name)

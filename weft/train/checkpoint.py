@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import OptionError, WeftError
 from ..io import load, save
+from ..io.atomic import replacing
 from ..nn.module import Module
 from ..random import Generator, get_rng_state, set_rng_state
 from ..tensor import Tensor, wrap
@@ -69,7 +70,9 @@ def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, new)
     except OSError:
-        shutil.copyfile(source, new)
+        with replacing(target) as file, open(source, "rb") as whole:
+            shutil.copyfileobj(whole, file)
+        return
     os.replace(new, target)
 
 

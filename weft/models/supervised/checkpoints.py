@@ -70,11 +70,12 @@ def read_state_dict(file: Path) -> Mapping[str, Tensor]:
     """The state dict in a `.safetensors` file or in one that PyTorch wrote.
 
     It may lie under "state_dict", "model_state_dict" or "model" in a larger checkpoint, and all its keys may begin with
-    "module." or "_orig_mod.", as `DataParallel` and `torch.compile` write them.
+    "module." or "_orig_mod.", as `DataParallel` and `torch.compile` write them. The file is mapped, so that large models
+    are not in memory twice: copy the values into a model at once.
     """
     if not os.path.isfile(file):
         raise FileNotFoundError(f"weights: no file {os.fspath(file)!r}; Weft downloads none, give the path of a file")
-    tree = load_file(file) if os.fspath(file).endswith(".safetensors") else load_torch(file)
+    tree = (load_file if os.fspath(file).endswith(".safetensors") else load_torch)(file, mmap=True)
     state = next(
         (tree[key] for key in WRAPPERS if isinstance(tree, Mapping) and isinstance(tree.get(key), Mapping)), tree
     )
