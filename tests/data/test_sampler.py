@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -129,3 +130,31 @@ def test_what_pytorch_refuses_is_refused(make):
 def test_a_sampler_needs_an_iterator():
     with pytest.raises(NotImplementedError, match="__iter__"):
         iter(ours.Sampler())
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize(("n", "wanted"), [(997, 200_000), (100_000, 150_001), (500, 65_537)])
+def test_long_orders_are_drawn_in_pieces_with_the_same_numbers(n, wanted, replacement):
+    sampler = ours.RandomSampler(range(n), replacement, wanted, seed=3)
+    stream = ours.stream_of(3, 0)
+    if replacement:
+        whole = stream.integers(0, n, wanted)
+    else:
+        whole = np.concatenate([stream.permutation(n) for _ in range(-(-wanted // n))])[:wanted]
+    order = sampler.order(0)
+    np.testing.assert_array_equal(order[wanted - 65_000 : wanted], whole[wanted - 65_000 :])
+    assert order[-1] == whole[-1] and list(itertools.islice(sampler, 9)) == whole[:9].tolist()
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_ten_thousand_million_draws_take_little_memory(replacement):
+    sampler = ours.RandomSampler(range(100), replacement, int(1e10), seed=0)
+    tracemalloc.start()
+    try:
+        loader = weft.data.DataLoader(weft.data.TensorDataset(weft.arange(100)), batch_size=4, sampler=sampler)
+        first, plain = next(iter(loader))[0].tolist(), list(itertools.islice(sampler, 4))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert first == plain and len(loader) == 2_500_000_000
+    assert peak < 16 * 2**20

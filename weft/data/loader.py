@@ -20,7 +20,7 @@ from ..ops.sample import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, latest
 from .fetch import END, BatchTransform, MapFetcher, StreamFetcher
-from .sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
+from .sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed, members
 from .workers import Setup, WorkerError, WorkerPool
 
 __all__ = ["DataLoader"]
@@ -158,7 +158,7 @@ class DataLoader(Generic[T]):
         if pure and (self._sized or self.batch_sampler is None):
             order, size = self.sampler.order(epoch), self.batch_size
             if size is None:
-                return iter((order if isinstance(order, range) else order.tolist())[skip:])
+                return members(order, skip)
             end = len(order) - len(order) % size if self.drop_last else len(order)
             return (order[i : min(i + size, end)] for i in range(skip * size, end, size))
         source = self.sampler if self.batch_sampler is None else self.batch_sampler

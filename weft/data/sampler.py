@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Order = range | np.ndarray
+PIECE = 1 << 16  # indices drawn, or handed out as Python numbers, at a time
 
 
 class Sampler(Generic[T]):
@@ -69,14 +69,14 @@ class _Random(Sampler[int]):
 
     seed: int
 
-    def order(self, epoch: int) -> np.ndarray:
+    def order(self, epoch: int) -> Order:
         """The indices of an epoch, (n,) int64."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[int]:
         order = self.order(self.epoch)
         self.epoch += 1
-        return iter(order.tolist())
+        return members(order)
 
 
 class RandomSampler(_Random):
@@ -109,15 +109,57 @@ class RandomSampler(_Random):
     def num_samples(self) -> int:
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
-    def order(self, epoch: int) -> np.ndarray:
+    def order(self, epoch: int) -> Order:
         stream, n, wanted = stream_of(self.seed, epoch), len(self.data_source), self.num_samples
-        if self.replacement:
-            return stream.integers(0, n, wanted)
-        whole = [stream.permutation(n) for _ in range(-(-wanted // n))]
-        return np.concatenate(whole)[:wanted] if len(whole) > 1 else whole[0][:wanted]
+        if not n:
+            raise OptionError(
+                f"RandomSampler: expected a data set with samples to draw {wanted} from, got one of length 0"
+            )
+        piece = PIECE if self.replacement else n
+
+        def draw(number: int) -> np.ndarray:
+            stream.offset = number * -(-piece // 4) * 4  # one word for each index, in whole blocks of the stream
+            return stream.integers(0, n, piece) if self.replacement else stream.permutation(n)
+
+        order = Pieces(draw, piece, wanted)
+        return order[:] if wanted <= max(piece, PIECE) else order
 
     def __len__(self) -> int:
         return self.num_samples
+
+
+class Pieces(Sequence[int]):
+    """A long order, drawn piece by piece where it is looked at; slices are arrays."""
+
+    def __init__(self, draw: Callable[[int], np.ndarray], piece: int, length: int) -> None:
+        self._draw, self._piece, self._length = draw, piece, length
+        self._at, self._drawn = -1, np.empty(0, np.int64)  # the piece looked at last
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, place: Any) -> Any:
+        if not isinstance(place, slice):
+            first = range(self._length)[place]
+            return int(self[first : first + 1][0])
+        first, last, step = place.indices(self._length)
+        if step != 1:
+            raise OptionError(f"an order drawn in pieces is sliced with step 1, got {step}")
+        parts = []
+        while first < last:
+            number, start = divmod(first, self._piece)
+            end = min(self._piece, start + last - first)
+            parts.append(self._drawn_piece(number)[start:end])
+            first += end - start
+        return parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, np.int64)])
+
+    def _drawn_piece(self, number: int) -> np.ndarray:
+        if number != self._at:
+            self._at, self._drawn = number, self._draw(number)
+        return self._drawn
+
+
+Order = range | np.ndarray | Pieces
 
 
 class SubsetRandomSampler(_Random):
@@ -221,6 +263,13 @@ class BatchSampler(Sampler[list[int]]):
         super().set_epoch(epoch)
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
+
+
+def members(order: Order, start: int = 0) -> Iterator[int]:
+    """The indices of an order from a place on, as Python numbers, of which only a piece is made at a time."""
+    for first in range(start, len(order), PIECE):
+        part = order[first : first + PIECE]
+        yield from part if isinstance(part, range) else part.tolist()
 
 
 def batched(samples: Iterable[T], size: int, drop_last: bool) -> Iterator[list[T]]:

@@ -76,13 +76,13 @@ class Module(ModuleState, ModuleHooks):
             object.__setattr__(self, name, value)
             return
         if isinstance(value, Parameter):
-            self._forget(name)
+            self._forget(name, "_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
-            self._forget(name)
+            self._forget(name, "_modules")
             tables["_modules"][name] = value
         elif isinstance(value, Buffer):
-            self._forget(name)
+            self._forget(name, "_buffers")
             self.register_buffer(name, value, value.persistent)
         elif name in tables["_parameters"]:
             if value is not None:
@@ -105,11 +105,11 @@ class Module(ModuleState, ModuleHooks):
         else:
             object.__setattr__(self, name, value)
 
-    def _forget(self, name: str) -> None:
-        """Take `name` out of every table before it is registered in another."""
+    def _forget(self, name: str, home: str) -> None:
+        """Take `name` out of every table but the one it comes to: what is reassigned there keeps its place."""
         self.__dict__.pop(name, None)
         for table in TABLES:
-            if not (table == "_parameters" and name in self.__dict__[table]):
+            if table != home:
                 self.__dict__[table].pop(name, None)
         self._non_persistent_buffers_set.discard(name)
 

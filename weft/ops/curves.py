@@ -328,7 +328,10 @@ class Acosh(Smooth):
         return f.acosh(x)
 
     def vjp(self, g, y, x):
-        return (g * conj((x - 1).rsqrt() * (x + 1).rsqrt()),)
+        if x.dtype.is_complex:
+            return (g * conj((x - 1).rsqrt() * (x + 1).rsqrt()),)
+        size = x.abs()  # PyTorch's 1/√(x² − 1), which is finite below −1 as well, without its cancellation near 1
+        return (g * ((size - 1) * (size + 1)).rsqrt(),)
 
 
 class Atanh(Smooth):

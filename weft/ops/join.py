@@ -312,12 +312,14 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
         )
     if 0 in input.shape[1:]:
         raise ShapeError(f"pad: expected non-zero sizes (other than the batch), got {tuple(input.shape)}")
+    left = [input.shape[d] + sum(widths[d]) for d in range(input.ndim - count, input.ndim)]
+    if mode != "circular" and (max(left) < 1 or min(left) < 0):  # one axis of several may be cut away whole
+        raise ShapeError(
+            f"pad: the input of shape {tuple(input.shape)} is too small for the widths {list(pad)}: sizes {left} would be "
+            "left of the padded dimensions"
+        )
     for d in reversed(range(input.ndim - count, input.ndim)):
         before, after = widths[d]
-        if mode != "circular" and input.shape[d] + before + after < 1:
-            raise ShapeError(
-                f"pad: the input of size {input.shape[d]} at dimension {d} is too small for {before}, {after}"
-            )
         _EDGES[mode][1](before, after, input.shape[d], d)
         input = _edged(input, d, before, after, _EDGES[mode][0])
     return input
@@ -353,10 +355,20 @@ def _trimmed(x: Tensor, widths: Sequence[tuple[int, int]], name: str) -> Tensor:
 
 def _edged(x: Tensor, d: int, before: int, after: int, edges: Callable) -> Tensor:
     """x with both edges along `d` put on, or taken away where the width is negative."""
+    if edges is not _wrapped and min(before, after) < -x.shape[d]:
+        return _far_edge(x, d, before, after, edges is _reflected)
     kept = _trimmed(x, [(0, 0)] * d + [(before, after)], "pad")
     left, right = edges(kept if edges is _wrapped else x, d, max(before, 0), max(after, 0))
     parts = [part for part in (left, kept, right) if part is not None]
     return cat(parts, d) if len(parts) > 1 else kept.clone() if kept is x else kept
+
+
+def _far_edge(x: Tensor, d: int, before: int, after: int, mirrored: bool) -> Tensor:
+    """What is left of a padded axis when one width takes away more than the axis had: a part of the other edge."""
+    last = x.shape[d] - 1
+    places = np.arange(-before, last + after + 1)
+    inside = np.where(places > last, 2 * last - places, np.abs(places)) if mirrored else places.clip(0, last)
+    return x.index_select(d, wrap(inside))
 
 
 def _reflected(x: Tensor, d: int, before: int, after: int) -> tuple[Tensor | None, Tensor | None]:

@@ -18,7 +18,7 @@ from .matrix import adjoint, need_inexact, need_matrices, need_square
 from .primitive import OPERATIONS, Opaque, Primitive, operation
 from .results import named_result
 from .solve import INVERSE
-from .spectral import EIGVALSH, SVD, SVDVALS
+from .spectral import EIGVALSH, SVD, SVDVALS, converged
 
 # --------------------------------------------------------------------------------------- pseudo-inverse
 
@@ -29,16 +29,16 @@ class Pinv(Opaque):
     With Y = A⁺: gᴬ = −Yᴴ g Yᴴ + (1 − A Y) gᴴ Y Yᴴ + Yᴴ Y gᴴ (1 − Y A)
     """
 
-    def reference(self, a, atol, rtol, *, hermitian):
+    def reference(self, a, atol, rtol, *, hermitian, name):
         if not a.size:
             return np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-        u, s, vh = _hermitian_svd(a) if hermitian else np.linalg.svd(a, full_matrices=False)
+        u, s, vh = _hermitian_svd(name, a) if hermitian else converged(name, np.linalg.svd, a, full_matrices=False)
         size = np.abs(s)
         limit = np.maximum(atol[..., None], rtol[..., None] * size.max(-1, keepdims=True))
         inverted = np.divide(1, s, out=np.zeros(np.broadcast_shapes(s.shape, limit.shape), s.dtype), where=size > limit)
         return (vh.swapaxes(-1, -2).conj() * inverted[..., None, :]) @ u.swapaxes(-1, -2).conj()
 
-    def vjp(self, g, y, a, atol, rtol, *, hermitian):
+    def vjp(self, g, y, a, atol, rtol, *, hermitian, name):
         return lambda: _pinv_slope(g, y, a), lambda: None, lambda: None
 
     def batch(self, inputs, batched, size, params):
@@ -50,8 +50,8 @@ class Pinv(Opaque):
 PINV = Pinv()
 
 
-def _hermitian_svd(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    values, vectors = np.linalg.eigh(a)
+def _hermitian_svd(name: str, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    values, vectors = converged(name, np.linalg.eigh, a, uplo="L")
     return vectors, values, vectors.swapaxes(-1, -2).conj()
 
 
@@ -85,7 +85,7 @@ def _pseudo_inverse(name: str, A: Tensor, atol: Any, rtol: Any, hermitian: bool)
     need_matrices(name, A)
     if hermitian:
         need_square(name, A)
-    return PINV(A, *_tolerances(name, A, atol, rtol), hermitian=bool(hermitian))
+    return PINV(A, *_tolerances(name, A, atol, rtol), hermitian=bool(hermitian), name=name)
 
 
 @operation("linalg.pinv", method=False, out=True)
@@ -123,7 +123,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     _check_least_squares(name, A, right)
     rows, columns = A.shape[-2:]
     limit = dtypes.finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
-    solution = PINV(A, *_tolerances(name, A, None, limit), hermitian=False) @ right
+    solution = PINV(A, *_tolerances(name, A, None, limit), hermitian=False, name=name) @ right
     values, rank = _values_and_rank(A, limit)
     empty = wrap(np.empty((0,), A.dtype.to_real().np))
     residuals = _squared(solution).reshape(solution.numel()).narrow(0, 0, 0)  # empty, but part of the graph

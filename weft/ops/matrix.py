@@ -21,6 +21,7 @@ __all__ = [
     "first_failure",
     "identity",
     "lapack",
+    "need_finite",
     "need_inexact",
     "need_matrices",
     "need_square",
@@ -94,6 +95,24 @@ def first_failure(name: str, info: np.ndarray, what: str) -> None:
     if bad.size:
         where = f"(Batch element {bad[0]}): " if info.ndim else ""
         raise LinAlgError(f"{name}: {where}{what.format(int(info.reshape(-1)[bad[0]]))}")
+
+
+def need_finite(name: str, a: np.ndarray, uplo: str = "") -> None:
+    """Refuse inf and NaN in what an iterative routine of LAPACK reads: it may never return from them.
+
+    `uplo`: 'L' or 'U' where only that triangle is read.
+    """
+    finite = np.isfinite(a)
+    if finite.all():
+        return
+    unread = {"L": np.triu(np.ones(a.shape[-2:], bool), 1), "U": np.tril(np.ones(a.shape[-2:], bool), -1)}.get(uplo)
+    bad = ~finite if unread is None else ~finite & ~unread
+    first_failure(
+        name,
+        np.asarray(bad.any((-2, -1)), np.int32),
+        "The algorithm failed to converge because the input matrix contained non-finite values: input tensor should "
+        "not contain infs or NaNs; find them with ~x.isfinite()",
+    )
 
 
 def identity(x: Tensor, size: int | None = None) -> Tensor:

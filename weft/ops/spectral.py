@@ -7,6 +7,7 @@ contribute nothing to the terms that would divide by their difference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,31 @@ from ..errors import LinAlgError, OptionError
 from ..tensor import Tensor, wrap
 from .complex_numbers import complex_from
 from .elementwise import conj, where
-from .matrix import adjoint, first_failure, need_inexact, need_matrices, need_square
+from .matrix import adjoint, first_failure, need_finite, need_inexact, need_matrices, need_square
 from .primitive import Opaque, operation
 from .results import named_result
 from .solve import SOLVE
 
 NOT_CONVERGED = (
-    "The algorithm failed to converge because the input matrix contained non-finite values or has too many repeated "
-    "values; check the input with isfinite().all()"
+    "The algorithm failed to converge because the input matrix has values too large for its type or too many repeated "
+    "ones; scale it, or compute in float64"
 )
 
 
-def _must_converge(name: str, values: np.ndarray) -> None:
-    """Raise if any eigenvalue or singular value is not finite, naming the first such matrix."""
+def converged(name: str, function: Callable, a: np.ndarray, *args: Any, uplo: str = "", **options: Any) -> Any:
+    """`function(a, …)` of NumPy: values, or a tuple that holds them in ascending or descending order.
+
+    Input that is not finite is refused before, values that are not finite after.
+    """
+    need_finite(name, a, uplo)
+    try:
+        found = function(a, *args, **options)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
+    values = found if isinstance(found, np.ndarray) else found[len(found) // 3]  # (values, V) or (U, values, Vᴴ)
     if not np.isfinite(values).all():
         first_failure(name, np.asarray((~np.isfinite(values)).any(-1), np.int32), NOT_CONVERGED)
+    return found
 
 
 def _gaps(values: Tensor) -> Tensor:
@@ -56,11 +67,7 @@ class Eigh(Opaque):
     leading = 2
 
     def reference(self, a, *, uplo, name):
-        try:
-            values, vectors = np.linalg.eigh(a, uplo)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, values)
+        values, vectors = converged(name, np.linalg.eigh, a, uplo, uplo=uplo)
         return values, vectors
 
     def vjp(self, g, y, a, *, uplo, name):
@@ -76,12 +83,7 @@ class Eigvalsh(Opaque):
     leading = 2
 
     def reference(self, a, *, uplo, name):
-        try:
-            values = np.linalg.eigvalsh(a, uplo)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, values)
-        return values
+        return converged(name, np.linalg.eigvalsh, a, uplo, uplo=uplo)
 
     def vjp(self, g, y, a, *, uplo, name):
         vectors = EIGH(a, uplo=uplo, name=name)[1]
@@ -98,10 +100,7 @@ class Eig(Opaque):
 
     def reference(self, a):
         kind = np.result_type(a.dtype, np.complex64)
-        try:
-            values, vectors = np.linalg.eig(a)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"linalg.eig: input tensor should not contain infs or NaNs. {NOT_CONVERGED}") from None
+        values, vectors = converged("linalg.eig", np.linalg.eig, a)
         return values.astype(kind), vectors.astype(kind)
 
     def vjp(self, g, y, a):
@@ -125,12 +124,7 @@ class Eigvals(Opaque):
     leading = 2
 
     def reference(self, a):
-        try:
-            values = np.linalg.eigvals(a)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(
-                f"linalg.eigvals: input tensor should not contain infs or NaNs. {NOT_CONVERGED}"
-            ) from None
+        values = converged("linalg.eigvals", np.linalg.eigvals, a)
         return values.astype(np.result_type(a.dtype, np.complex64))
 
     def vjp(self, g, y, a):
@@ -195,11 +189,7 @@ class Svd(Opaque):
     leading = 2
 
     def reference(self, a, *, full, name):
-        try:
-            u, s, vh = np.linalg.svd(a, full_matrices=full)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, s)
+        u, s, vh = converged(name, np.linalg.svd, a, full_matrices=full)
         return u, s, vh
 
     def vjp(self, g, y, a, *, full, name):
@@ -235,12 +225,7 @@ class Svdvals(Opaque):
     leading = 2
 
     def reference(self, a, *, name):
-        try:
-            values = np.linalg.svd(a, compute_uv=False)
-        except np.linalg.LinAlgError:
-            raise LinAlgError(f"{name}: {NOT_CONVERGED}") from None
-        _must_converge(name, values)
-        return values
+        return converged(name, np.linalg.svd, a, compute_uv=False)
 
     def vjp(self, g, y, a, *, name):
         u, _, vh = SVD(a, full=False, name=name)

@@ -84,6 +84,17 @@ def taps_for(
     return Taps(index, np.stack([1 - part, part], 1), length)
 
 
+@functools.lru_cache(maxsize=1024)
+def byte_taps(mode: str, length: int, count: int, scale: float | None, align_corners: bool, antialias: bool) -> Taps:
+    """`taps_for` with every weight a signed 16-bit integer times one power of two, the finest that holds them all."""
+    taps = taps_for(mode, length, count, scale, align_corners, antialias, True)
+    same = taps.index[:, :, None] == taps.index[:, None, :]  # taps that the edge has put on one element are one
+    weight = np.where(np.tril(same, -1).any(2), 0, (same * taps.weight[:, None, :]).sum(2))
+    digits = next((d for d in range(22) if int(0.5 + weight.max() * 2 ** (d + 1)) >= 1 << 15), 22)
+    whole = np.trunc(weight * 2.0**digits + np.copysign(0.5, weight))
+    return Taps(taps.index, whole / 2.0**digits, length)
+
+
 def _nearest_taps(length: int, count: int, scale: float | None, exact: bool) -> Taps:
     step = _step(length, count, scale, False, np.float32)
     at = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
@@ -138,14 +149,25 @@ def interpolate(
         return input.clone()
     if input.dtype.category != FLOAT and input.dtype is not uint8:
         raise DtypeError(f'interpolate: "upsample" not implemented for {input.dtype}; convert the input with .float()')
-    bytes_ = input.dtype is uint8 and mode not in NEAREST
-    x = input.float() if bytes_ else input
+    if input.dtype is uint8 and mode not in NEAREST:
+        return _resampled_bytes(input, sizes, scales, mode, bool(align_corners), antialias)
+    x = input
     for dim in reversed(range(2, input.ndim)):
         scale, wide = scales[dim - 2], input.dtype is float64
         taps = taps_for(mode, input.shape[dim], sizes[dim - 2], scale, bool(align_corners), antialias, wide)
         x = RESAMPLE(x, dim=dim, taps=taps, transposed=False)
-        x = (x + 0.5).floor().clamp(0, 255) if bytes_ else x  # PyTorch rounds after each dimension
-    return x.byte() if bytes_ else x
+    return x
+
+
+def _resampled_bytes(input: Tensor, sizes: Any, scales: Any, mode: str, align_corners: bool, antialias: bool) -> Tensor:
+    """A picture of bytes as PyTorch has it: weights of 16 bits, rounded after each dimension; equal sizes are left."""
+    x = input.double()
+    for dim in reversed(range(2, input.ndim)):
+        length, count = input.shape[dim], sizes[dim - 2]
+        if length != count:
+            taps = byte_taps(mode, length, count, scales[dim - 2], align_corners, antialias)
+            x = (RESAMPLE(x, dim=dim, taps=taps, transposed=False) + 0.5).floor().clamp(0, 255)
+    return x.byte()
 
 
 def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
