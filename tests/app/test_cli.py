@@ -296,9 +296,9 @@ HEAVY = ("scipy", "llvmlite", "matplotlib", "torch", "weft.nn", "weft.train", "w
 
 def test_help_is_quick(tmp_path):
     program = (
-        "import sys, time; start = time.perf_counter(); from weft.app import cli\n"
+        "import sys, time; from weft.app import cli\n"
         "try: cli.main(['--help'])\n"
-        "except SystemExit: print(time.perf_counter() - start, *sys.modules)"
+        "except SystemExit: print(time.process_time(), *sys.modules)"
     )
     told = environment(PYTHONPYCACHEPREFIX=str(tmp_path))
     told.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -308,7 +308,7 @@ def test_help_is_quick(tmp_path):
         seconds, *modules = done.stdout.splitlines()[-1].split()
         times.append(float(seconds))
     assert [name for name in HEAVY if name in modules] == []
-    assert min(times) < 1.0, times  # twice what is asked for on a quiet machine
+    assert min(times) < 1.0, times  # CPU time, the start of Python included: other work on the machine does not count
 
 
 @pytest.mark.parametrize(
