@@ -17,19 +17,27 @@ BENCH ?=
 # Test workers, and products as small as the demo's, gain nothing from threads that fight for the same cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(RUN) -m pytest -n $(WORKERS)
+# A processor without AVX-512, as far as a larger one can play it: Weft's code, and NumPy's, OpenBLAS's and PyTorch's.
+V3 := WEFT_TARGET=x86-64-v3 OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
+	NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
+# The share of the tests that `make test-v3` runs: make test-v3 SHARE=1/4
+SHARE ?= 1/1
 THREADED := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) MKL_NUM_THREADS=$(THREADS)
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all lint format demo bench docs clean
+.PHONY: help test test-all test-v3 lint format demo bench docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 test: lint $(TEST) ## lint and the tests that are quick enough for every change
 	$(PYTEST)
 
 test-all: lint $(TEST) ## the slow tests as well
 	$(PYTEST) -m "slow or not slow"
+
+test-v3: $(TEST) ## the tests as on a processor without AVX-512; SHARE=1/4 runs a quarter of them
+	$(V3) $(PYTEST) --share $(SHARE)
 
 lint: $(LINT) ## style and common mistakes, changing nothing
 	$(RUN) -m ruff check .

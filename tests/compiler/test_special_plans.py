@@ -45,6 +45,7 @@ def test_attention(mask, kind, tolerance):
     }.get(mask)
     step = attention_step(given, mask == "causal")
     arguments = [weft.randn(*size, dtype=kind) for size in ((2, 20, 24), (24, 72), (2, 20, 24))]
+    arguments[1] *= 24**-0.5  # scores near 1: exp would raise the rounding of large ones far above the tolerance
     compiled = weft.compile(step)
     close(compiled(*arguments), step(*arguments), tolerance)
     close(compiled(*arguments), step(*arguments), tolerance)

@@ -173,10 +173,14 @@ def test_barnes_hut_embeds_as_well_as_all_pairs():
     assert trustworthiness(x, fast.points) >= trustworthiness(x, exact.points) - 0.02
 
 
-def test_clusters_stay_apart():
-    centres = np.random.default_rng(0).normal(size=(4, 10)) * 20
-    x = np.repeat(centres, 15, axis=0) + np.random.default_rng(1).normal(size=(60, 10))
-    y = tsne(x, perplexity=8, method="exact", iterations=300).points
+@pytest.mark.parametrize("seed", range(4))
+def test_clusters_stay_apart(seed):
+    """From every draw: a descent that is only just stable keeps them apart or not as the last bits fall."""
+    centres = np.random.default_rng(seed).normal(size=(4, 10)) * 20
+    x = np.repeat(centres, 15, axis=0) + np.random.default_rng(seed + 1).normal(size=(60, 10))
+    found = tsne(x, perplexity=8, method="exact", iterations=300)
+    y = found.points
+    assert found.kl < 0.25
     nearest = ((y[:, None] - y[None]) ** 2).sum(-1) + np.diag([np.inf] * 60)
     assert (nearest.argmin(1) // 15 == np.arange(60) // 15).all()
 

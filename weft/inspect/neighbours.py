@@ -77,9 +77,10 @@ def tsne(
 ) -> Embedding:
     """Embed rows of x (N, D); method "exact" sums over all pairs, "barnes_hut" over near points and far cells.
 
-    Momentum 0.5 and P times `early_exaggeration` for 250 iterations, then momentum 0.8; a gain for every coordinate
-    grows by 0.2 while signs of gradient and motion differ and shrinks by a fifth otherwise. learning_rate: default
-    max(N / early_exaggeration / 4, 50). init: "pca" (scaled to a spread of 1e-4), "random", or an array (N, dimensions).
+    Momentum 0.5 and P times `early_exaggeration` for 250 iterations, then, from rest, momentum 0.8; a gain for every
+    coordinate grows by 0.2 while signs of gradient and motion differ and shrinks by a fifth otherwise. learning_rate:
+    default max(N / early_exaggeration / 4, 50). init: "pca" (scaled to a spread of 1e-4), "random", or an array
+    (N, dimensions).
 
     >>> images, labels = weft.data.load_digits()
     >>> tsne(images.reshape(1797, 64), perplexity=30).figure(labels)
@@ -108,9 +109,11 @@ def _descend(
     y: Array, slope: Slope, iterations: int, exaggeration: float, rate: float
 ) -> Iterator[tuple[int, float] | None]:
     """Move y in place; yields (iteration, KL) every 50 iterations and at the end."""
-    motion, gains = np.zeros_like(y), np.ones_like(y)
+    exploring = min(250, iterations // 2)
     for step in range(iterations):
-        early = step < min(250, iterations // 2)
+        if step in (0, exploring):  # gains grown in clusters that swing under exaggeration would throw points far away
+            motion, gains = np.zeros_like(y), np.ones_like(y)
+        early = step < exploring
         g, _ = slope(y, exaggeration if early else 1.0)
         gains = np.where(g * motion < 0, gains + 0.2, np.maximum(gains * 0.8, 0.01))
         motion = (0.5 if early else 0.8) * motion - rate * gains * g
