@@ -37,7 +37,7 @@ from .sizes import Size  # noqa: F401
 from .tensor import Tensor
 
 if _TYPE_CHECKING:
-    from . import array_api, compiler, data, distributions, inspect, io, nn, optim, testing  # noqa: F401
+    from . import array_api, compiler, data, distributions, inspect, io, masked, nn, optim, testing  # noqa: F401
     from .compiler.compiled import compile  # noqa: F401
     from .io import load, save  # noqa: F401
 
@@ -50,7 +50,7 @@ contiguous_format, preserve_format, channels_last = "contiguous_format", "preser
 
 # Packages that most programs need only a part of: imported when they are first asked for, as are their names below.
 _PACKAGES = (
-    *("array_api", "compiler", "data", "distributions", "inspect", "io", "metrics", "models", "nn", "optim"),
+    *("array_api", "compiler", "data", "distributions", "inspect", "io", "masked", "metrics", "models", "nn", "optim"),
     *("recipes", "sklearn", "testing", "train"),
 )
 
@@ -60,8 +60,14 @@ _ALSO_TOP_LEVEL = """
     binary_cross_entropy_with_logits celu celu_ channel_shuffle conv1d conv2d conv3d conv_transpose1d
     conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity ctc_loss dropout embedding
     embedding_bag feature_alpha_dropout group_norm hardshrink hinge_embedding_loss instance_norm kl_div
-    layer_norm margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle
-    pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ selu selu_ threshold triplet_margin_loss
+    layer_norm margin_ranking_loss max_pool1d max_pool2d max_pool3d one_hot pairwise_distance pdist pixel_shuffle
+    pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_ triplet_margin_loss
+""".split()
+
+# Those that PyTorch offers here only.
+_NATIVE = """
+    affine_grid_generator grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_dropout native_group_norm
+    native_layer_norm
 """.split()
 
 # Methods that PyTorch also offers as functions.
@@ -104,5 +110,10 @@ _keep_freed_memory()
 __getattr__, __dir__ = _later(
     __name__,
     _PACKAGES,
-    {"nn.functional": _ALSO_TOP_LEVEL, "io": ("load", "save"), "compiler.compiled": ("compile",)},
+    {
+        "nn.functional": _ALSO_TOP_LEVEL,
+        "nn.functional.native": _NATIVE,
+        "io": ("load", "save"),
+        "compiler.compiled": ("compile",),
+    },
 )

@@ -141,6 +141,40 @@ def test_text_is_escaped():
     ElementTree.fromstring(draw_graph(x * 2, "svg", params={"<&>": x}))
 
 
+@pytest.mark.parametrize("make", [logistic, network])
+def test_dot_has_the_boxes_and_arrows_of_the_graph(make):
+    run, params = make()
+    result, noted = _noted(run)
+    boxes = _boxes([result], _names(params), noted, True, True)
+    nodes, edges = read_dot(draw_graph(run, "dot", params=params, values=True, grads=True))
+    labels = [text.split("\n")[0] for text in nodes.values()]
+    assert labels == [box.label for box in boxes]
+    drawn = sorted((labels[int(a[1:])], labels[int(b[1:])]) for a, b, _ in edges)
+    wanted = {
+        (id(source), number, id(box)): (source.label, box.label) for box in boxes for source, number in box.inputs
+    }
+    assert drawn == sorted(wanted.values())
+    assert all("δ = " in text for a, _, text in edges if labels[int(a[1:])] in params)
+
+
+def test_dot_quotes_names():
+    x = weft.ones(2, requires_grad=True)
+    nodes, edges = read_dot(draw_graph(x * 2, "dot", params={'a "b" \\ <c>\nd': x}))
+    assert next(iter(nodes.values())) == 'a "b" \\ <c>\nd'
+    assert edges == [("n0", "n1", "(2,)")]
+
+
+def read_dot(text):
+    """The labels of the nodes, and (from, to, label) of the edges, of a graph in Graphviz's language."""
+    assert text.startswith("digraph weft {\n") and text.endswith("}\n")
+    string = r'"((?:[^"\\]|\\.)*)"'
+    plain = lambda s: re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], s)
+    nodes = {m[1]: plain(m[2]) for m in re.finditer(rf"^  (n\d+) \[label={string}, shape=\w+, [^\n]*\];$", text, re.M)}
+    edges = [(m[1], m[2], plain(m[3])) for m in re.finditer(rf"^  (n\d+) -> (n\d+) \[label={string}\];$", text, re.M)]
+    assert len(nodes) + len(edges) + 5 == len(text.splitlines())  # nothing else is in it
+    return nodes, edges
+
+
 def test_long_chain():
     x = weft.ones((), requires_grad=True)
     y = x

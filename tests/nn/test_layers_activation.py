@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import weft
+from weft import nn
 
 from .modules_harness import case, check_cases
 
@@ -159,3 +160,26 @@ def test_stochastic_binary_has_mean_and_slope_of_the_sigmoid():
     np.testing.assert_allclose(x.grad.numpy()[0], p * (1 - p), 1e-12)
     np.testing.assert_allclose(neuron.eval()(logits).numpy(), p)
     assert set(np.unique(weft.nn.StochasticBinary(sample_in_eval=True).eval()(x).detach().numpy())) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((3, 8), -1), ((4, 3), 0), ((2, 6, 5), 1), ((2, 0, 4), -1), ((0, 2), -1)])
+def test_swiglu_is_silu_of_the_first_half_times_the_second(shape, dim):
+    x = np.random.default_rng(0).normal(size=shape)
+    theirs = torch.tensor(x, requires_grad=True)
+    gate, value = theirs.chunk(2, dim)
+    wanted = torch.nn.functional.silu(gate) * value
+    for function in (nn.SwiGLU(dim), lambda x: nn.functional.swiglu(x, dim)):
+        ours = weft.tensor(x, requires_grad=True)
+        found = function(ours)
+        np.testing.assert_allclose(found.detach().numpy(), wanted.detach().numpy(), rtol=1e-12, atol=1e-15)
+        found.cos().sum().backward()
+        (slope,) = torch.autograd.grad(wanted.cos().sum(), theirs, retain_graph=True)
+        np.testing.assert_allclose(ours.grad.numpy(), slope.numpy(), rtol=1e-10, atol=1e-14)
+    assert repr(nn.SwiGLU(1)) == "SwiGLU(dim=1)"
+
+
+def test_swiglu_keeps_low_precision_and_refuses_odd_sizes():
+    assert nn.functional.swiglu(weft.randn(2, 4).bfloat16()).dtype is weft.bfloat16
+    for bad, words in ((weft.ones(3), "even"), (weft.ones(()), "scalars"), (weft.ones(4).long(), "float")):
+        with pytest.raises(RuntimeError, match=words):
+            nn.functional.swiglu(bad)

@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+import sklearn.metrics
 import torch
 
 import weft
+from weft import nn
 
 from .modules_harness import Case, case, check_cases, check_module, load_weights
 
@@ -274,3 +276,37 @@ def test_info_nce_of_unrelated_pairs_is_log_n():
     """With nothing to tell positives from negatives the loss is log N: mutual information 0."""
     ones = weft.ones(8, 4, dtype=weft.float64)
     assert math.isclose(float(weft.nn.InfoNCE()(ones, ones)), math.log(8))
+
+
+@pytest.mark.parametrize("margin", [1.0, 0.25])
+def test_hinge_loss_is_scikit_learns(margin):
+    rng = np.random.default_rng(0)
+    scores, signs = rng.normal(size=40), rng.choice([-1, 1], size=40)
+    wanted = sklearn.metrics.hinge_loss(signs, scores / margin) * margin  # scikit-learn's margin is 1
+    for target in (weft.tensor(signs), weft.tensor(signs, dtype=weft.float64)):
+        assert float(nn.HingeLoss(margin)(weft.tensor(scores), target)) == pytest.approx(wanted, rel=1e-12)
+    each = nn.functional.hinge_loss(weft.tensor(scores), weft.tensor(signs), margin, reduction="none")
+    np.testing.assert_allclose(each.numpy(), np.maximum(0, margin - signs * scores), rtol=1e-12)
+    total = nn.functional.hinge_loss(weft.tensor(scores), weft.tensor(signs), margin, reduction="sum")
+    assert float(total) == pytest.approx(float(each.sum()))
+
+
+def test_hinge_loss_has_the_slopes_of_a_hinge():
+    x = weft.tensor([0.5, 2.0, 1.0, -3.0], requires_grad=True)
+    nn.functional.hinge_loss(x, weft.tensor([1, 1, 1, -1]), reduction="sum").backward()
+    assert x.grad.tolist() == [-1.0, 0.0, 0.0, 0.0]
+    assert weft.compile(nn.functional.hinge_loss)(x, weft.ones(4)).item() == pytest.approx((0.5 + 4.0) / 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda f: f(weft.ones(3), weft.tensor([1, 0, 1])), "2 \\* target - 1"),
+        (lambda f: f(weft.ones(3), weft.ones(2)), r"\(3,\).*\(2,\)"),
+        (lambda f: f(weft.ones(3).long(), weft.ones(3)), "float"),
+        (lambda f: f(weft.ones(3), weft.ones(3), reduction="max"), "reduction"),
+    ],
+)
+def test_hinge_loss_refuses(call, words):
+    with pytest.raises((RuntimeError, ValueError), match=words):
+        call(nn.functional.hinge_loss)

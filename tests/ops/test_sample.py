@@ -28,6 +28,7 @@ def seeded():
 CONTINUOUS = {
     "rand": (lambda x: weft.rand_like(x), stats.uniform()),
     "randn": (lambda x: weft.randn_like(x), stats.norm()),
+    "uniform": (lambda x: weft.uniform(-3, 4.5, x.shape, dtype=x.dtype), stats.uniform(-3, 7.5)),
     "normal": (lambda x: weft.normal(x * 0 + 2, 3.0), stats.norm(2, 3)),
     "uniform_": (lambda x: x.uniform_(-2, 5), stats.uniform(-2, 7)),
     "normal_": (lambda x: x.normal_(1, 0.5), stats.norm(1, 0.5)),
@@ -91,6 +92,26 @@ def test_complex_normal_has_variance_one():
     z = weft.randn(COUNT, dtype=weft.complex64)
     assert abs(float(z.abs().square().mean()) - 1) < 0.05
     assert abs(float(z.real.square().mean()) - 0.5) < 0.05
+
+
+def test_uniform_takes_numbers_and_a_size():
+    assert weft.uniform(size=(2, 3)).shape == (2, 3)
+    assert weft.uniform(5.0, 5.0, ()).item() == 5.0
+    assert weft.uniform(0, 1, (0, 4)).shape == (0, 4)
+    out = weft.empty(3, dtype=weft.float64)
+    assert weft.uniform(2.0, 3.0, (3,), out=out) is out and bool(((out >= 2) & (out < 3)).all())
+    g = weft.Generator().manual_seed(3)
+    first = weft.uniform(-1, 1, (5,), generator=g, requires_grad=True)
+    assert first.requires_grad
+    assert (first.detach() == weft.empty(5).uniform_(-1, 1, generator=g.manual_seed(3))).all()
+    for call, words in (
+        (lambda: weft.uniform(0.0, 1.0), "size"),
+        (lambda: weft.uniform(0.0, 1.0, 3), "tuple"),
+        (lambda: weft.uniform(weft.zeros(2), 1.0, (2,)), "Uniform"),
+        (lambda: weft.uniform(2.0, 1.0, (2,)), "uniform"),
+    ):
+        with pytest.raises((TypeError, RuntimeError), match=words):
+            call()
 
 
 def test_randperm_permutes():

@@ -1,7 +1,7 @@
-"""Pictures of the computation graph: which operations made a tensor, as a listing or as SVG.
+"""Pictures of the computation graph: which operations made a tensor, as a listing, as SVG or for Graphviz.
 
-`draw_graph` reads the tape into a small model (boxes for leaves and operations, arrows for the
-tensors between them) and hands it to one of two writers: `listing` here, `svg` in `picture.py`.
+`draw_graph` reads the tape into a small model (boxes for leaves and operations, arrows for the tensors
+between them) and hands it to one of three writers: `listing` here, `svg` in `picture.py`, `graphviz` in its file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from ..utils.describe import shape_text, value_text
 from . import tape
 from .batched import physical
+from .graphviz import graphviz
 from .modes import mode, switches
 from .picture import svg
 from .tape import Node, collect, edge_of
@@ -53,8 +54,8 @@ def draw_graph(
 ) -> str:
     """The graph behind a tensor (or several): operations, sizes on the arrows, values, gradients.
 
-    `format`: 'text', one line an operation in the order of computation; or 'svg', from left to
-    right. `params` names leaves: a dict of names and tensors, pairs, or a module. `grads` shows
+    `format`: 'text', one line an operation in the order of computation; 'svg', from top to bottom;
+    or 'dot', to be laid out by Graphviz. `params` names leaves: a dict of names and tensors, pairs, or a module. `grads` shows
     the gradient of the sum of the result with respect to each tensor. `values` shows values: those
     that the tape happens to keep; pass a function instead of a tensor, `draw_graph(lambda: loss(x))`,
     and all of them are noted while it runs. The graph is left as it was.
@@ -66,8 +67,8 @@ def draw_graph(
     %1 = mul(w)   (2,)
     %2 = sum(%1)  scalar  result
     """
-    if format not in ("text", "svg"):
-        raise ValueError(f"draw_graph: format must be 'text' or 'svg', got {format!r}")
+    if format not in WRITERS:
+        raise ValueError(f"draw_graph: format must be one of {', '.join(map(repr, WRITERS))}, got {format!r}")
     noted: dict[int, Any] = {}
     if callable(tensor) and not isinstance(tensor, Tensor):
         tensor, noted = _noted(tensor)
@@ -79,7 +80,7 @@ def draw_graph(
                 "requires_grad=True on what it is made of, before making it"
             )
     boxes = _boxes(results, _names(params), noted, values, grads)
-    return listing(boxes) if format == "text" else svg(boxes)
+    return WRITERS[format](boxes)
 
 
 def _names(params: Any) -> dict[int, str]:
@@ -264,3 +265,6 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [len(max((row[k] for row in cells), key=len)) for k in range(len(labels))]
     used = [k for k, width in enumerate(widths) if width]
     return "\n".join("  ".join(row[k].ljust(widths[k]) for k in used).rstrip() for row in cells)
+
+
+WRITERS: dict[str, Callable[[Sequence[Box]], str]] = {"text": listing, "svg": svg, "dot": graphviz}

@@ -23,6 +23,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
+    _lattice = (0.0, 1.0)
     _mean_carrier_measure = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
@@ -57,7 +58,15 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
         """1 − p at 0, 1 at 1."""
         if self._validate_args:
             self._validate_sample(value)
+        return self._cumulative(value)
+
+    def _cumulative(self, value: Tensor) -> Tensor:
         return weft.where(value < 1, 1 - self.probs, 1.0)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """0 up to the probability 1 − p, then 1; NaN outside of [0, 1]."""
+        one = (value > 1 - self.probs).to(self.probs.dtype)
+        return one.masked_fill(~((value >= 0) & (value <= 1)), math.nan)
 
     def entropy(self) -> Tensor:
         return binary_entropy(self.logits, self.probs)

@@ -12,6 +12,7 @@ from ..ops.quantiles import betainc
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
+from .quantiles import least_count
 from .utils import ProbsOrLogits, broadcast_parameters
 
 __all__ = ["Binomial"]
@@ -26,6 +27,7 @@ class Binomial(ProbsOrLogits, Distribution):
         "logits": constraints.real,
     }
     has_enumerate_support = True
+    _lattice = (0.0, 1.0)
 
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -68,9 +70,17 @@ class Binomial(ProbsOrLogits, Distribution):
         """I(n − k, k + 1, 1 − p), the incomplete beta function."""
         if self._validate_args:
             self._validate_sample(value)
+        return self._cumulative(value)
+
+    def _cumulative(self, value: Tensor) -> Tensor:
         failures = (self.total_count - value.floor()).clamp(min=0)
         found = betainc(failures.clamp(min=1), value.floor() + 1, 1 - self.probs)
         return weft.where(failures == 0, 1.0, found)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The least k with F(k) ≥ value."""
+        p, count, probs = weft.broadcast_tensors(value, self.total_count, self.probs)
+        return least_count(self._cumulative, p, weft.where(probs == 0, 0.0, count), self.probs)
 
     def entropy(self) -> Tensor:
         log_prob = self.log_prob(self.enumerate_support(False))

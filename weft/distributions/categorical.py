@@ -11,6 +11,7 @@ from ..autograd import no_grad
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
+from .quantiles import check_probability
 from .utils import ProbsOrLogits
 
 __all__ = ["Categorical"]
@@ -21,6 +22,7 @@ class Categorical(ProbsOrLogits, Distribution):
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
+    _lattice = (0.0, 1.0)
     is_binary = False
 
     def __init__(
@@ -70,10 +72,19 @@ class Categorical(ProbsOrLogits, Distribution):
         """p₀ + … + p_k."""
         if self._validate_args:
             self._validate_sample(value)
-        index = value.long().unsqueeze(-1)
+        return self._cumulative(value)
+
+    def _cumulative(self, value: Tensor) -> Tensor:
+        index = value.long().clamp(max=self._num_events - 1).unsqueeze(-1)
         shape = weft.broadcast_shapes(index.shape[:-1], self._batch_shape)
         sums = self.probs.cumsum(-1).expand((*shape, self._num_events))
         return sums.gather(-1, index.expand((*shape, 1))).squeeze(-1)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The least k with p₀ + … + p_k ≥ value, as int64."""
+        check_probability(value, "Categorical")
+        missed = self.probs.cumsum(-1) < value.unsqueeze(-1)  # (*, K)
+        return missed.sum(-1).clamp(max=self._num_events - 1)
 
     def entropy(self) -> Tensor:
         finite = self.logits.clamp(min=weft.finfo(self.logits.dtype).min)

@@ -24,6 +24,7 @@ class Distribution:
 
     has_rsample = False  # whether draws carry gradients of the parameters
     has_enumerate_support = False
+    _lattice: tuple[float, float] | None = None  # the first value and the step of a discrete distribution of numbers
     _validate_args = __debug__
 
     @staticmethod
@@ -131,7 +132,7 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} has no formula for cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The quantile: the x with cdf(x) = value."""
+        """The quantile: the x with cdf(x) = value; of discrete distributions, the least with cdf(x) ≥ value."""
         raise NotImplementedError(f"{type(self).__name__} has no formula for icdf")
 
     def entropy(self) -> Tensor:

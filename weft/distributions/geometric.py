@@ -10,6 +10,7 @@ from ..autograd import no_grad
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
+from .quantiles import least_count
 from .utils import ProbsOrLogits, binary_entropy, broadcast_parameters, uniform
 
 __all__ = ["Geometric"]
@@ -20,6 +21,7 @@ class Geometric(ProbsOrLogits, Distribution):
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
+    _lattice = (0.0, 1.0)
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         shape, (value,) = broadcast_parameters(self._take_parameter(probs, logits))
@@ -57,7 +59,15 @@ class Geometric(ProbsOrLogits, Distribution):
         """1 − (1 − p)^(⌊k⌋ + 1)."""
         if self._validate_args:
             self._validate_sample(value)
+        return self._cumulative(value)
+
+    def _cumulative(self, value: Tensor) -> Tensor:
         return -(weft.special.xlog1py(value.floor() + 1, -self.probs)).expm1()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The least k with F(k) ≥ value."""
+        p, probs = weft.broadcast_tensors(value, self.probs)
+        return least_count(self._cumulative, p, weft.where(probs == 1, 0.0, weft.inf), self.probs)
 
     def entropy(self) -> Tensor:
         return binary_entropy(self.logits, self.probs) / self.probs

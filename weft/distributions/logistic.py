@@ -14,6 +14,7 @@ from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
 from .mixture_same_family import MixtureSameFamily
+from .quantiles import least_count
 from .utils import broadcast_parameters, uniform
 
 __all__ = ["DiscretizedLogistic", "DiscretizedLogisticMixture", "Logistic", "LogisticMixture"]
@@ -116,8 +117,21 @@ class DiscretizedLogistic(Distribution):
         """σ((x + δ/2 − μ)/s) at a level, 1 at the last."""
         if self._validate_args:
             self._validate_sample(value)
+        return self._cumulative(value)
+
+    def _cumulative(self, value: Tensor) -> Tensor:
         found = ((value + self.step / 2 - self.loc) / self.scale).sigmoid()
         return weft.where(value > self.high - self.step / 2, 1.0, found)
+
+    @property
+    def _lattice(self) -> tuple[float, float]:
+        return self.low, self.step
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The first level with F(x) ≥ value."""
+        p, _ = weft.broadcast_tensors(value, self.loc)
+        level = least_count(lambda k: self._cumulative(self.low + k * self.step), p, self.levels - 1.0, self.loc)
+        return self.low + level * self.step
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = self.low + self.step * weft.arange(self.levels, dtype=self.loc.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from typing import Any, ClassVar
 
 import weft
@@ -12,6 +14,7 @@ from ..tensor import Tensor
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
+from .quantiles import least_count, root_between
 
 __all__ = ["MixtureSameFamily"]
 
@@ -76,8 +79,34 @@ class MixtureSameFamily(Distribution):
         return value.unsqueeze(-1 - self._event_ndims)  # (*, event) → (*, 1, event)
 
     def cdf(self, value: Tensor) -> Tensor:
-        parts = self._component_distribution.cdf(self._padded(value))
+        return self._weighted(self._component_distribution.cdf(self._padded(value)))
+
+    def _weighted(self, parts: Tensor) -> Tensor:
+        """Σ_k π_k of what each component says: (*, K) → (*)."""
         return (parts * self._mixture_distribution.probs).sum(-1)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The quantile of a mixture of numbers, searched for between those of its components; with gradients."""
+        if self._event_shape:
+            raise NotImplementedError(f"MixtureSameFamily.icdf: events of shape {self._event_shape} have no quantiles")
+        components = copy.copy(self._component_distribution)
+        components._validate_args = False  # values of one component may lie outside the support of another
+        p = value.expand(weft.broadcast_shapes(value.shape, self._batch_shape))
+        bounds = lambda p: self._bounds(components.icdf(p.unsqueeze(-1)))
+        if components._lattice is not None:
+            first, step = components._lattice
+            inside = lambda k: self._weighted(components._cumulative(self._padded(first + k * step)))
+            last = bounds(weft.ones_like(p))[1]
+            return first + step * least_count(inside, p, (last - first) / step, self._mixture_distribution.probs)
+        cumulative = lambda x: self._weighted(components.cdf(self._padded(x)))
+        density = lambda x: self._weighted(components.log_prob(self._padded(x)).exp())
+        return root_between(cumulative, density, p, bounds)
+
+    def _bounds(self, quantiles: Tensor) -> tuple[Tensor, Tensor]:
+        """The least and the greatest quantile of the components that take part: (*, K) → (*), (*)."""
+        present = self._mixture_distribution.probs > 0
+        quantiles = quantiles.to(self._mixture_distribution.probs.dtype)  # those of categories are integers
+        return quantiles.where(present, math.inf).amin(-1), quantiles.where(present, -math.inf).amax(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

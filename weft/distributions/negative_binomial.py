@@ -13,6 +13,7 @@ from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .gamma import Gamma
+from .quantiles import least_count
 from .utils import ProbsOrLogits, broadcast_parameters
 
 __all__ = ["NegativeBinomial"]
@@ -27,6 +28,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         "logits": constraints.real,
     }
     support = constraints.nonnegative_integer
+    _lattice = (0.0, 1.0)
 
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -67,4 +69,13 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         """I(r, k + 1, 1 − p), the incomplete beta function."""
         if self._validate_args:
             self._validate_sample(value)
+        return self._cumulative(value)
+
+    def _cumulative(self, value: Tensor) -> Tensor:
         return betainc(self.total_count, value.floor() + 1, 1 - self.probs)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The least k with F(k) ≥ value."""
+        p, count, probs = weft.broadcast_tensors(value, self.total_count, self.probs)
+        upper = weft.where((count == 0) | (probs == 0), 0.0, weft.inf)
+        return least_count(self._cumulative, p, upper, self.probs)

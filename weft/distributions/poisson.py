@@ -10,6 +10,7 @@ from ..autograd import no_grad
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily
+from .quantiles import least_count
 from .utils import broadcast_parameters
 
 __all__ = ["Poisson"]
@@ -20,6 +21,7 @@ class Poisson(ExponentialFamily):
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
+    _lattice = (0.0, 1.0)
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         shape, (self.rate,) = broadcast_parameters(rate)
@@ -50,7 +52,15 @@ class Poisson(ExponentialFamily):
         """Q(⌊k⌋ + 1, λ), the upper incomplete gamma function."""
         if self._validate_args:
             self._validate_sample(value)
+        return self._cumulative(value)
+
+    def _cumulative(self, value: Tensor) -> Tensor:
         return weft.special.gammaincc(value.floor() + 1, self.rate)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The least k with F(k) ≥ value."""
+        p, rate = weft.broadcast_tensors(value, self.rate)
+        return least_count(self._cumulative, p, weft.where(rate == 0, 0.0, weft.inf), self.rate)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

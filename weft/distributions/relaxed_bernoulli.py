@@ -42,6 +42,15 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         temperature = difference.new_ones(()) * self.temperature
         return temperature.log() + difference - 2 * F.softplus(difference)
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """σ(temperature · x − logits)."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return (value * self.temperature - self.logits).sigmoid()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return (value.log() - (-value).log1p() + self.logits) / self.temperature
+
 
 class RelaxedBernoulli(TransformedDistribution):
     """A number of (0, 1) that tends to a Bernoulli(probs) draw as the temperature tends to 0, with gradients."""

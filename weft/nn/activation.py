@@ -44,6 +44,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SwiGLU",
     "Tanh",
     "Tanhshrink",
     "Threshold",
@@ -344,6 +345,19 @@ class GLU(Activation):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
+
+
+class SwiGLU(Activation):
+    """y = silu(a) · b, a and b the halves of x along `dim` (Shazeer 2020). Shape: (*, 2n, *) → (*, n, *)."""
+
+    shown = ("dim",)
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.swiglu(input, self.dim)
 
 
 # ------------------------------------------------------------------------------ distributions over classes

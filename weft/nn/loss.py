@@ -19,6 +19,7 @@ __all__ = [
     "CTCLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
+    "HingeLoss",
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
@@ -239,6 +240,17 @@ class KLDivLoss(Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class HingeLoss(Loss):
+    """max(0, margin − t x) for scores x and classes t = ±1 (not in PyTorch). Shape: (*), (*) → () or (*)."""
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.hinge_loss(input, target, self.margin, self.reduction)
 
 
 class SoftMarginLoss(Loss):

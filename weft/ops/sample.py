@@ -109,6 +109,17 @@ def rand(*size: int, dtype: Any, generator: Any = None) -> Tensor:
 
 
 @constructor
+def uniform(low: float = 0.0, high: float = 1.0, size: Any = None, *, dtype: Any, generator: Any = None) -> Tensor:
+    """Uniform on [low, high), in the given size (a tuple); the bounds are numbers (not in PyTorch)."""
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        raise TypeError("uniform: bounds are numbers; for tensors use weft.distributions.Uniform(low, high).sample()")
+    if size is None:
+        raise TypeError("uniform: the size is needed, as in uniform(0.0, 1.0, (2, 3)); () makes a 0-d tensor")
+    shape = sequence_shape(size, "uniform")
+    return draw("uniform", "uniform", generator, shape, kind_of(dtype).np, low=low, high=high)
+
+
+@constructor
 def randn(*size: int, dtype: Any, generator: Any = None) -> Tensor:
     """Standard normal; a complex number has variance 1, half in each part."""
     return draw("randn", "normal", generator, shape_from(size, "randn"), kind_of(dtype).np)

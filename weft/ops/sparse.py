@@ -204,6 +204,13 @@ def sparse_mm(mat1: Any, mat2: Any) -> Any:
     return mat1 @ mat2
 
 
+@operation(method=False, aliases=("dsmm",))
+def spmm(input: Any, mat2: Any) -> Any:
+    """`input @ mat2` of two matrices, one or both of them sparse; `mm` by its older name."""
+    both_dense = isinstance(input, Tensor) and isinstance(mat2, Tensor)
+    return input.mm(mat2) if both_dense else sparse_mm(input, mat2)
+
+
 @operation("sparse.addmm", method=False)
 def sparse_addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
     """β · mat + α · (mat1 @ mat2) with a sparse mat1."""

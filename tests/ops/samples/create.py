@@ -108,6 +108,8 @@ UNSAMPLED: dict[str, str] = {
     "to_dlpack": "returns a capsule: tests/ops/test_borders.py",
     **dict.fromkeys(("empty", "empty_like", "empty_strided", "empty_permuted"), _EMPTY),
     **dict.fromkeys(("as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer"), _BORDER),
-    **dict.fromkeys(("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"), _RANDOM),
+    **dict.fromkeys(
+        ("rand", "randn", "uniform", "randint", "randperm", "rand_like", "randn_like", "randint_like"), _RANDOM
+    ),
     **dict.fromkeys(("normal", "bernoulli", "multinomial", "poisson", "binomial"), _RANDOM),
 }

@@ -7,5 +7,15 @@ from .base import S
 REASON = "makes or takes sparse matrices; tests/ops/test_sparse.py"
 SAMPLES: dict[str, list[S]] = {}
 UNSAMPLED: dict[str, str] = dict.fromkeys(
-    ("sparse.mm", "sparse.addmm", "sparse.sum", "sparse.from_scipy", "sparse_coo_tensor", "sparse_csr_tensor"), REASON
+    (
+        "sparse.mm",
+        "sparse.addmm",
+        "sparse.sum",
+        "sparse.from_scipy",
+        "sparse_coo_tensor",
+        "sparse_csr_tensor",
+        "spmm",
+        "dsmm",
+    ),
+    REASON,
 )

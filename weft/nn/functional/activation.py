@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -55,6 +56,7 @@ __all__ = [
     "softplus",
     "softshrink",
     "softsign",
+    "swiglu",
     "tanh",
     "tanhshrink",
     "threshold",
@@ -324,21 +326,29 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
     Shape: (*, 2n, *) → (*, n, *)
     """
-    require_tensor(input, "glu")
-    require_float(input, "glu")
+    return _halves_joined("glu", input, dim, lambda value, gate: value * gate.sigmoid())
+
+
+def swiglu(input: Tensor, dim: int = -1) -> Tensor:
+    """silu(a) · b = a σ(a) · b, where a and b are the two halves of the input along `dim` (Shazeer 2020).
+
+    The gate is the first half, as in Llama's layers; `glu` has it second. Shape: (*, 2n, *) → (*, n, *)
+    """
+    return _halves_joined("swiglu", input, dim, lambda gate, value: gate * gate.sigmoid() * value)
+
+
+def _halves_joined(name: str, input: Tensor, dim: int, body: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    require_tensor(input, name)
+    require_float(input, name)
     if input.ndim == 0:
-        raise ShapeError("glu: does not support scalars because halving size must be even")
-    dim = wrap_dim(dim, input.ndim, "glu")
+        raise ShapeError(f"{name}: does not support scalars because halving size must be even")
+    dim = wrap_dim(dim, input.ndim, name)
     size = input.shape[dim]
     if size % 2:
         raise ShapeError(
-            f"glu: halving dimension must be even, but dimension {dim} of shape {tuple(input.shape)} is size {size}"
+            f"{name}: halving dimension must be even, but dimension {dim} of shape {tuple(input.shape)} is size {size}"
         )
-    return pointwise("glu", input, False, lambda x: _gated(*x.split(size // 2, dim)))
-
-
-def _gated(value: Tensor, gate: Tensor) -> Tensor:
-    return value * gate.sigmoid()
+    return pointwise(name, input, False, lambda x: body(*x.split(size // 2, dim)))
 
 
 # ------------------------------------------------------------------------------ distributions over classes

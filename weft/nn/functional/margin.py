@@ -16,6 +16,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "hinge_embedding_loss",
+    "hinge_loss",
     "margin_ranking_loss",
     "multi_margin_loss",
     "multilabel_margin_loss",
@@ -134,6 +135,22 @@ def margin_ranking_loss(
             f"input2: {tuple(input2.shape)}, target: {tuple(target.shape)}"
         )
     return reduced((-target * (input1 - input2) + float(margin)).clamp(min=0), reduction)
+
+
+def hinge_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """max(0, margin − t x) for scores x and classes t = ±1, the loss of support vector machines (not in PyTorch).
+
+    Its slope at the kink is 0. Shape: (*), (*) → () or (*)
+    """
+    require_tensor(input, "hinge_loss")
+    require_float(input, "hinge_loss")
+    require_tensor(target, "hinge_loss", "target")
+    reduction = chosen_reduction("hinge_loss", reduction)
+    if target.shape != input.shape:
+        raise ShapeError(f"hinge_loss: input {tuple(input.shape)} and target {tuple(target.shape)} must have one shape")
+    if any_true((target != 1) & (target != -1)):
+        raise ValueError("hinge_loss: targets must be 1 or -1; of classes 0 and 1 make them with 2 * target - 1")
+    return reduced((margin - target * input).relu(), reduction)
 
 
 def soft_margin_loss(
