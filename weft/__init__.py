@@ -1,4 +1,19 @@
-"""Weft: a complete deep-learning system in pure Python, in PyTorch's names."""
+"""Weft: a complete deep-learning system in pure Python, in PyTorch's names.
+
+Tensors and what can be computed with them are here: weft.tensor, weft.zeros, weft.matmul, weft.no_grad …
+
+    weft.nn             layers, losses, initial weights      weft.optim          optimisers, learning-rate schedules
+    weft.nn.functional  what layers compute                  weft.distributions  probability distributions
+    weft.data           sets (MNIST …), loaders, text        weft.train          the trainer, its callbacks and runs
+    weft.compile        a function or a whole training step as machine code
+    weft.autograd, weft.func        gradients, Jacobians, vmap, pictures of the graph
+    weft.linalg, weft.fft, weft.special, weft.sparse, weft.masked       further operations
+    weft.models         networks with their papers           weft.recipes        results that can be repeated
+    weft.metrics        figures of predictions               weft.inspect        looking inside a network
+    weft.io             safetensors, PyTorch's and Hugging Face's files          weft.sklearn   scikit-learn's interface
+
+help(weft.nn.Linear) and the like explain formulas, arguments and shapes; the command `weft` trains and shows recipes.
+"""
 
 from __future__ import annotations
 
@@ -93,6 +108,7 @@ def _publish() -> None:
         space, _, last = name.rpartition(".")
         function = row.function if row.kind == "Elementwise" else _explained(row.function, name)
         setattr(_space(f"weft.{space}") if space else _sys.modules[__name__], last, function)
+    _space("weft.linalg").LinAlgError = errors.LinAlgError
 
 
 def _space(name: str) -> _types.ModuleType:
@@ -100,6 +116,7 @@ def _space(name: str) -> _types.ModuleType:
     module = _sys.modules.get(name)
     if module is None:
         module = _sys.modules[name] = _types.ModuleType(name, f"Functions of {name}, as PyTorch names them.")
+        module.__getattr__, module.__dir__ = _later(name)
         above, _, last = name.rpartition(".")
         setattr(_space(above), last, module)
     return module

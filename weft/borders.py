@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .errors import AutogradError, DtypeError, ShapeError
+from .errors import AutogradError, DtypeError, MissingNameError, ShapeError
 from .storage import owner_of
 
 if TYPE_CHECKING:
@@ -114,6 +114,14 @@ class Borders:
                 "use .item(), or weft.set_printoptions"
             )
         return repr(self)
+
+    def __getattr__(self, name: str) -> Any:
+        raise MissingNameError("Tensor", name)
+
+    def _repr_html_(self) -> str:
+        from .notebook import tensor_html
+
+        return tensor_html(self)
 
     def __repr__(self) -> str:
         from .show import tensor_repr

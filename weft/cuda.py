@@ -6,6 +6,7 @@ from typing import Any
 
 from .device import device
 from .errors import DeviceError
+from .runtime.lazy import later as _later
 
 __all__ = [
     "device_count",
@@ -61,3 +62,6 @@ def synchronize(device: device | str | int | None = None) -> None:
 def get_device_name(device: device | str | int | None = None) -> str:
     """Refused: there is no card with a name."""
     raise _refused("get_device_name")
+
+
+__getattr__, __dir__ = _later(__name__)

@@ -11,6 +11,7 @@ __all__ = [
     "GeneratorError",
     "IndexRangeError",
     "LinAlgError",
+    "MissingNameError",
     "OptionError",
     "ShapeError",
     "TraceError",
@@ -61,3 +62,16 @@ class OptionError(WeftError, RuntimeError, ValueError):
 
 class GeneratorError(WeftError, RuntimeError):
     """A random generator of the wrong kind, or a state that is not one of ours."""
+
+
+class MissingNameError(WeftError, AttributeError):
+    """A name that a module or a tensor does not have; what may be meant is looked for when the error is read."""
+
+    def __init__(self, owner: str, name: str) -> None:
+        super().__init__(owner, name)
+        self.name = name  # also keeps Python from looking for a similar name of its own
+
+    def __str__(self) -> str:
+        from .runtime.missing import explained
+
+        return explained(*self.args)

@@ -19,6 +19,7 @@ from .autograd.transforms import (
     value_and_grad,
     vjp,
 )
+from .runtime.lazy import later as _later
 
 __all__ = [
     "functional_call",
@@ -35,3 +36,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+__getattr__, __dir__ = _later(__name__)

@@ -14,6 +14,7 @@ import weft
 
 from .dtype import BOOL, INTEGER, float32, iinfo, int64
 from .errors import DtypeError, ShapeError
+from .runtime.lazy import later as _later
 from .tensor import Tensor
 
 __all__ = [
@@ -257,3 +258,6 @@ def _integer(input: Tensor, name: str) -> Any:
 
 def _cast(x: Tensor, dtype: Any) -> Tensor:
     return x if dtype is None else x.to(dtype)
+
+
+__getattr__, __dir__ = _later(__name__)

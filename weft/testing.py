@@ -9,6 +9,7 @@ import numpy as np
 
 from .dtype import bfloat16, complex64, complex128, float16, float32, float64
 from .ops.borders import as_tensor
+from .runtime.lazy import later as _later
 from .tensor import Tensor
 
 __all__ = ["assert_close"]
@@ -95,3 +96,6 @@ def _described(a: np.ndarray, b: np.ndarray, close: np.ndarray, rtol: float, ato
         f"Greatest absolute difference: {gap[worst]} at index {where} (up to {atol} allowed)\n"
         f"Greatest relative difference: {ratio[worst_ratio]} at index {where_ratio} (up to {rtol} allowed)"
     )
+
+
+__getattr__, __dir__ = _later(__name__)

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Collection
 from typing import Any
 
+from ..errors import MissingNameError
 from ..runtime.threads import get_num_threads
 from .graph import Graph
 
@@ -47,7 +48,7 @@ def __getattr__(name: str) -> Any:
         from .compiled import compile
 
         return compile
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise MissingNameError(__name__, name)
 
 
 def cache_info() -> Any:

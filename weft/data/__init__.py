@@ -1,10 +1,14 @@
-"""Data: sets and loaders, sources of the canonical files, tables, text, augmentation, synthetic sets.
+"""Data: sets and loaders, the canonical files of known sets, tables, text, augmentation, synthetic sets.
 
-The parts are imported when they are first used. `load_digits()` needs no download.
+The parts are imported when they are first used. `load_digits()` needs no download; docs/data.md lists the other sets.
+
+    >>> train = weft.data.MNIST("data", download=True)  # doctest: +SKIP
+    >>> loader = weft.data.DataLoader(train.as_tensors(), batch_size=64, shuffle=True)  # doctest: +SKIP
 """
 
 from ..runtime.lazy import later as _later
 from .digits import load_digits
+from .sources import SETS as _SETS
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "dataset": (
@@ -32,6 +36,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "workers": ("WorkerError", "get_worker_info"),
     "mapped": ("ArrayWriter", "MappedArray", "MappedDataset"),
     "shards": ("ShardWriter", "ShardedDataset"),
+    "sources": _SETS,
 }
 _MODULES = ("augment", "sources", "synthetic", "text")
 

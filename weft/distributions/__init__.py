@@ -1,5 +1,6 @@
 """Probability distributions, maps between them and divergences, in the names of `torch.distributions`."""
 
+from ..runtime.lazy import later as _later
 from . import constraints, heads, transforms, utils  # noqa: F401
 from .bernoulli import Bernoulli
 from .beta import Beta
@@ -103,3 +104,5 @@ __all__ = [
     "transform_to",
     *_transforms,
 ]
+
+__getattr__, __dir__ = _later(__name__)

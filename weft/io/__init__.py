@@ -4,6 +4,7 @@ Nothing here runs code from a file. Writing replaces a file at once or not at al
 makes the first tensor, and raises one of the errors in `weft.io.errors`.
 """
 
+from ..runtime.lazy import later as _later
 from .bundle import load, save
 from .errors import *  # noqa: F403
 from .errors import __all__ as _errors
@@ -21,3 +22,5 @@ __all__ = [
     "to_torch",
     *_errors,
 ]
+
+__getattr__, __dir__ = _later(__name__)

@@ -1,5 +1,6 @@
 """Neural networks: functions first, then the modules made of them."""
 
+from ..runtime.lazy import later as _later
 from . import functional, init, utils  # noqa: F401
 from .activation import *  # noqa: F403
 from .adaptive import *  # noqa: F403
@@ -37,3 +38,5 @@ from .softmax_tree import *  # noqa: F403
 from .sparse_attention import *  # noqa: F403
 from .spatial import *  # noqa: F403
 from .transformer import *  # noqa: F403
+
+__getattr__, __dir__ = _later(__name__)

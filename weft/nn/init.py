@@ -16,6 +16,7 @@ from typing import Any
 import weft
 
 from ..autograd.modes import no_grad
+from ..runtime.lazy import later as _later
 from ..tensor import Tensor
 from .parameter import is_lazy
 
@@ -332,3 +333,5 @@ uniform, normal, constant, eye, dirac = map(_deprecated, (uniform_, normal_, con
 xavier_uniform, xavier_normal = map(_deprecated, (xavier_uniform_, xavier_normal_))
 kaiming_uniform, kaiming_normal = map(_deprecated, (kaiming_uniform_, kaiming_normal_))
 orthogonal, sparse = map(_deprecated, (orthogonal_, sparse_))
+
+__getattr__, __dir__ = _later(__name__)

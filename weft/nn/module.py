@@ -365,6 +365,11 @@ class Module(ModuleState, ModuleHooks):
     def _get_name(self) -> str:
         return type(self).__name__
 
+    def _repr_html_(self) -> str:
+        from ..notebook import module_html
+
+        return module_html(self)
+
     def __repr__(self) -> str:
         extra = self.extra_repr()
         own = extra.split("\n") if extra else []

@@ -1,5 +1,6 @@
 """Optimisers, learning-rate schedules, averaging of weights, penalties."""
 
+from ..runtime.lazy import later as _later
 from . import lr_scheduler, swa_utils  # noqa: F401
 from .adadelta import *  # noqa: F403
 from .adafactor import *  # noqa: F403
@@ -19,3 +20,5 @@ from .rmsprop import *  # noqa: F403
 from .rprop import *  # noqa: F403
 from .sgd import *  # noqa: F403
 from .sparse_adam import *  # noqa: F403
+
+__getattr__, __dir__ = _later(__name__)

@@ -132,6 +132,13 @@ class Result:
     seconds: float
     task: Any = field(default=None, repr=False, compare=False)
 
+    def _repr_html_(self) -> str:
+        from ..notebook import facts_html
+
+        reached = "reached" if self.reached else "missed"
+        facts = {**self.figures, "goal": reached, "seconds": round(self.seconds, 1), "folder": self.folder}
+        return facts_html(f"recipe {self.recipe}", facts)
+
 
 class Recipe(ABC):
     """A reproducible result. Its name is the name of its file: `digits_mlp.py` → `digits-mlp`."""

@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ..errors import MissingNameError
+
 
 def later(
     package: str, modules: Iterable[str] = (), names: Mapping[str, Iterable[str]] = MappingProxyType({})
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package with parts that are imported when they are first asked for.
+
+    A name that it does not have is refused with what may be meant, so packages without such parts use it, too.
 
     modules: its modules that are reached as attributes; names: module (reached as well) → what the package offers of it
     """
@@ -24,11 +28,16 @@ def later(
         if name in whole:
             return importlib.import_module(f"{package}.{name}")
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise MissingNameError(package, name)
         found = namespace[name] = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
         return found
 
-    return find, lambda: sorted({*namespace, *whole, *homes})
+    def listed() -> list[str]:
+        """Public names, and those with two underscores that Python's tools ask for."""
+        names = {*namespace, *whole, *homes} - {"annotations"}
+        return sorted(name for name in names if not name.startswith("_") or name.startswith("__"))
+
+    return find, listed
 
 
 class LazyFunction:

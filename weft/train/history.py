@@ -51,3 +51,9 @@ class History:
     def __repr__(self) -> str:
         figures = ", ".join(f"{k} {v:.4g}" for k, v in self.figures.items())
         return f"History({len(self.rows)} epochs, {self.seconds:.1f} s{', ' + figures if figures else ''})"
+
+    def _repr_html_(self) -> str:
+        from ..notebook import history_html
+
+        ended = "" if self.finished else f", stopped by {self.stopped_by}" if self.stopped_by else ", not finished"
+        return history_html(self.rows, self.names, f"{len(self.rows)} epochs in {self.seconds:.1f} s{ended}")

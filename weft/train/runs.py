@@ -83,6 +83,13 @@ class RunFolder:
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        from ..notebook import history_html
+        from .history import History
+
+        rows = self.rows("epoch")
+        return history_html(rows, History(rows).names, f"run {self.path}")
+
     @property
     def name(self) -> str:
         return self.path.name

@@ -1,5 +1,6 @@
 """The functions that layers are made of, in PyTorch's names; plain compositions of tensor operations."""
 
+from ...runtime.lazy import later as _later
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .conv import *  # noqa: F403
@@ -15,3 +16,5 @@ from .pool import *  # noqa: F403
 from .resample import *  # noqa: F403
 from .spatial import *  # noqa: F403
 from .unpool import *  # noqa: F403
+
+__getattr__, __dir__ = _later(__name__)

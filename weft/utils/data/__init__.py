@@ -22,6 +22,7 @@ from ...data.sampler import (
     WeightedRandomSampler,
 )
 from ...data.workers import get_worker_info
+from ...runtime.lazy import later as _later
 
 __all__ = [
     "BatchSampler",
@@ -44,3 +45,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+__getattr__, __dir__ = _later(__name__)
