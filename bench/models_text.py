@@ -33,8 +33,7 @@ def writing(library: Any, kind: str, config: str, rows: int, length: int, **size
     given = {"decoder_input_ids": tokens} if kind.startswith("T5") else {}
 
     def loss() -> Any:
-        out = model(input_ids=tokens, **given)
-        logits = getattr(out, "logits", out)  # (B, T, V)
+        logits = model(input_ids=tokens, **given).logits  # (B, T, V)
         return library.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), labels.reshape(-1))
 
     return model, loss
@@ -88,7 +87,6 @@ def vit_hf(library: Any) -> Trained:
     x, y = library.randn(16, 3, 32, 32), library.randint(0, 10, (16,))
 
     def loss() -> Any:
-        out = model(x)
-        return library.nn.functional.cross_entropy(getattr(out, "logits", out), y)
+        return library.nn.functional.cross_entropy(model(x).logits, y)
 
     return model, loss

@@ -62,10 +62,10 @@ def started(model: Any, name: str) -> tuple[Any, weft.Tensor, weft.Tensor]:
     tokens, mask = weft.tensor(PADDED), weft.tensor(MASK)
     if name == "t5":
         first = weft.zeros(3, 1, dtype=weft.int64)
-        return model.start(tokens, mask), first, model(tokens, mask, weft.cat([first, TAIL], 1))
+        return model.start(tokens, mask), first, model(tokens, mask, weft.cat([first, TAIL], 1)).logits
     whole_mask = weft.cat([mask, weft.ones_like(TAIL)], 1)
     positions = (whole_mask.cumsum(1) - 1).clamp(min=0)
-    whole = model(weft.cat([tokens, TAIL], 1), whole_mask, position_ids=positions)
+    whole = model(weft.cat([tokens, TAIL], 1), whole_mask, position_ids=positions).logits
     return DecoderState(mask=mask), tokens, whole
 
 

@@ -53,7 +53,7 @@ CLASSICAL: dict[str, Row] = {
     ),
     "prefix decoder": (
         lambda: supervised.GPT2LMHeadModel(supervised.GPT2Config(**{**GPT2, "n_layer": 1})),
-        lambda m: chosen(m(**PADDED, prefix_lengths=weft.tensor([2, 0, 7]))),
+        lambda m: chosen(m(**PADDED, prefix_lengths=weft.tensor([2, 0, 7])).logits),
     ),
 }
 MORE = (

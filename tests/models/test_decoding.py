@@ -83,12 +83,12 @@ def test_every_cached_step_has_the_scores_of_the_whole(name: str, tmp_path: Path
     new = weft.tensor(np.random.default_rng(0).integers(3, 40, (3, 6)))
     with weft.no_grad():
         if name.startswith("t5"):
-            state, whole = ours.start(tokens, mask), ours(tokens, mask, new)
+            state, whole = ours.start(tokens, mask), ours(tokens, mask, new).logits
         else:
             scores, state = ours.step(tokens, DecoderState(mask=mask))
             whole_mask = weft.cat([mask, weft.ones_like(new)], 1)
             positions = (whole_mask.cumsum(1) - 1).clamp(min=0)
-            whole = ours(weft.cat([tokens, new], 1), whole_mask, position_ids=positions)
+            whole = ours(weft.cat([tokens, new], 1), whole_mask, position_ids=positions).logits
             np.testing.assert_allclose(scores, whole[:, 6], atol=2e-5)
             whole = whole[:, 7:]
         for piece in (slice(0, 1), slice(1, 2), slice(2, 5), slice(5, 6)):  # one by one, and several at once
@@ -224,7 +224,7 @@ def test_a_prefix_is_read_in_both_directions_and_the_rest_is_not(make: Any) -> N
         """Which places see a change of the token at this place."""
         other = tokens.clone()
         other[0, place] = 30
-        a, b = (model(x, prefix_lengths=prefix).detach() for x in (tokens, other))
+        a, b = (model(x, prefix_lengths=prefix).logits.detach() for x in (tokens, other))
         return ((a - b).abs().amax(-1)[0] > 1e-6).tolist()
 
     assert changed(2, weft.tensor([3])) == [True] * 6  # inside the prefix: all see it, those before it too

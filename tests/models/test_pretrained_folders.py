@@ -280,12 +280,12 @@ def test_heads_too_many_are_left_out_and_missing_ones_start_afresh(tmp_path: Pat
     set_config(tmp_path, architectures=["BertForMaskedLM"])  # as bert-base-uncased: its file has pooler and NSP too
     masked = from_pretrained(tmp_path)
     assert type(masked) is BertForMaskedLM
-    np.testing.assert_array_equal(masked(TOKENS).detach(), whole(TOKENS)[0].detach())
+    np.testing.assert_array_equal(masked(TOKENS).logits.detach(), whole(TOKENS)[0].detach())
     body = BertModel.from_pretrained(tmp_path)
     np.testing.assert_array_equal(body(TOKENS).pooler_output.detach(), encoded.pooler_output.detach())
     with pytest.warns(UserWarning, match=r"fresh weights.*classifier\.weight, classifier\.bias"):
         classifier = from_pretrained(tmp_path, architecture="BertForSequenceClassification", num_labels=5)
-    assert classifier(TOKENS).shape == (2, 5)
+    assert classifier(TOKENS).logits.shape == (2, 5)
     np.testing.assert_array_equal(classifier.bert(TOKENS)[0].detach(), encoded[0].detach())
     assert 0.005 < float(classifier.classifier.weight.detach().std()) < 0.04
 
@@ -308,7 +308,7 @@ def test_a_headless_file_goes_into_a_model_with_a_tied_head(tmp_path: Path) -> N
         warnings.simplefilter("error")
         found = from_pretrained(tmp_path)
     assert type(found) is GPT2LMHeadModel and found.lm_head.weight is found.transformer.wte.weight
-    np.testing.assert_array_equal(found(TOKENS).detach(), model(TOKENS).detach())
+    np.testing.assert_array_equal(found(TOKENS).logits.detach(), model(TOKENS).logits.detach())
 
 
 def test_two_tables_in_a_file_are_two_whatever_the_config_says(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_two_tables_in_a_file_are_two_whatever_the_config_says(tmp_path: Path) -
     set_config(tmp_path, tie_word_embeddings=True)
     found = from_pretrained(tmp_path)
     assert found.lm_head.weight is not found.model.embed_tokens.weight
-    np.testing.assert_array_equal(found(TOKENS).detach(), model(TOKENS).detach())
+    np.testing.assert_array_equal(found(TOKENS).logits.detach(), model(TOKENS).logits.detach())
 
 
 def test_tables_that_are_one_here_must_not_differ_in_the_file(tmp_path: Path) -> None:
@@ -337,9 +337,11 @@ def test_the_encoder_of_t5_alone_and_old_names(tmp_path: Path) -> None:
     rewrite(tmp_path, lambda s: s.update({"encoder.embed_tokens.weight": table, stray: weft.ones(8, 4)}))
     set_config(tmp_path, architectures=["T5WithLMHeadModel"])
     found = from_pretrained(tmp_path)
-    np.testing.assert_array_equal(found(TOKENS, None, TOKENS).detach(), model(TOKENS, None, TOKENS).detach())
+    np.testing.assert_array_equal(
+        found(TOKENS, None, TOKENS).logits.detach(), model(TOKENS, None, TOKENS).logits.detach()
+    )
     encoder = T5EncoderModel.from_pretrained(tmp_path)
-    np.testing.assert_array_equal(encoder(TOKENS).detach(), model.encoder(TOKENS, None)[0].detach())
+    np.testing.assert_array_equal(encoder(TOKENS)[0].detach(), model.encoder(TOKENS, None)[0].detach())
 
 
 def test_classes_of_another_family_and_unknown_fields_are_refused(tmp_path: Path) -> None:
@@ -408,7 +410,7 @@ def test_older_names_of_fields(tmp_path: Path) -> None:
     fields = json.loads((tmp_path / "config.json").read_text())
     fields = {renamed.get(name, name): value for name, value in fields.items()}
     (tmp_path / "config.json").write_text(json.dumps({**fields, "torch_dtype": "float16"}))
-    np.testing.assert_array_equal(from_pretrained(tmp_path)(TOKENS).detach(), model(TOKENS).detach())
+    np.testing.assert_array_equal(from_pretrained(tmp_path)(TOKENS).logits.detach(), model(TOKENS).logits.detach())
     bert(tmp_path / "bert", BertForSequenceClassification, num_labels=5)
     set_config(tmp_path / "bert", id2label=None, label2id=None, _num_labels=5)
     assert from_pretrained(tmp_path / "bert").config.num_labels == 5

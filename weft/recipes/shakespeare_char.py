@@ -19,6 +19,7 @@ from ..data.sources import TinyShakespeare
 from ..errors import OptionError
 from ..io.atomic import replacing
 from ..models.supervised import GPT2Config, GPT2LMHeadModel
+from ..models.supervised.outputs import CausalLMOutputWithPast
 from ..tensor import Tensor
 from ..train import Supervised
 from .base import Goal, Root, Run, Splits, Trained
@@ -59,6 +60,7 @@ def network(settings: ShakespeareSettings) -> GPT2LMHeadModel:
         attn_pdrop=0.0,
         bos_token_id=None,
         eos_token_id=None,
+        use_cache=False,
     )
     return GPT2LMHeadModel(sizes)
 
@@ -83,7 +85,7 @@ class ShakespeareChar(Trained):
             network(settings),
             loss=cross_entropy,
             optimizer=lambda p: optim.AdamW(p, settings.lr, betas=(0.9, 0.99), weight_decay=settings.weight_decay),
-            metrics={"bits_per_char": lambda scores, y: cross_entropy(scores, y) / math.log(2)},
+            metrics={"bits_per_char": lambda output, y: cross_entropy(output, y) / math.log(2)},
             scheduler=one_cycle(settings, splits, warm_up=0.1),
         )
 
@@ -117,9 +119,9 @@ def windows(text: np.ndarray, length: int) -> Pair:
     return x, y
 
 
-def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    """Mean over all characters, in nats: (B, T, alphabet), (B, T) → ()."""
-    return F.cross_entropy(scores.flatten(0, 1), y.flatten())
+def cross_entropy(output: CausalLMOutputWithPast, y: Tensor) -> Tensor:
+    """Mean over all characters, in nats: logits (B, T, alphabet), (B, T) → ()."""
+    return F.cross_entropy(output.logits.flatten(0, 1), y.flatten())
 
 
 def written(model: GPT2LMHeadModel, beginning: str, count: int, seed: int = 0, temperature: float = 0.8) -> str:
@@ -128,7 +130,7 @@ def written(model: GPT2LMHeadModel, beginning: str, count: int, seed: int = 0, t
     generator, context = weft.Generator().manual_seed(seed), model.config.n_positions
     with weft.no_grad():
         for _ in range(count):
-            scores = model(weft.tensor([text[-context:]]))[0, -1]
+            scores = model(weft.tensor([text[-context:]])).logits[0, -1]
             chances = (scores / temperature).softmax(0)
             text.append(weft.multinomial(chances, 1, generator=generator).item())
     return "".join(ALPHABET[number] for number in text[-count:])

@@ -12,6 +12,7 @@ from ..nn import functional as F
 from ..nn.module import Module
 from ..optim import Optimizer
 from ..tensor import Tensor
+from ..utils.pytree import tree_map
 from .task import Task
 
 __all__ = ["Classification", "Regression", "Supervised"]
@@ -69,7 +70,7 @@ class Supervised(Task):
             if hasattr(metric, "update"):
                 self.measure(f"{stage}_{name}", metric, prediction, y, prog_bar=True)
             else:
-                self.log(f"{stage}_{name}", metric(prediction.detach(), y), prog_bar=True)
+                self.log(f"{stage}_{name}", metric(tree_map(_detached, prediction), y), prog_bar=True)
         return loss
 
     def configure_optimizers(self) -> Any:
@@ -164,3 +165,7 @@ def _pair(batch: Any) -> tuple[Any, Any]:
         return batch[0], batch[1]
     what = f"{type(batch).__name__} of {len(batch)}" if isinstance(batch, (tuple, list, dict)) else type(batch).__name__
     raise OptionError(f"expected batches (x, y), got a {what}; define training_step in a subclass of Task")
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, Tensor) else leaf

@@ -7,7 +7,7 @@ albert-base-v2 (12 layers, width 768, words of width 128) has 11,683,584 paramet
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from ... import nn
 from ...tensor import Tensor
@@ -17,11 +17,13 @@ from .bert import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
-    Encoded,
     WithBody,
 )
+from .label_losses import token_loss
+from .outputs import AlbertForPreTrainingOutput, BaseModelOutputWithPooling
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = [
     "AlbertConfig",
@@ -113,7 +115,7 @@ class AlbertEncoder(nn.Module):
         x = self.embedding_hidden_mapping_in(x)
         for group in self.order:
             for layer in self.albert_layer_groups[group]["albert_layers"]:
-                x = layer(x, seen)
+                x = layer(noted(x), seen)
         return x
 
 
@@ -136,10 +138,16 @@ class AlbertModel(PretrainedModel):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
-    ) -> Encoded:
+        *,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutputWithPooling:
         seen = visible(attention_mask, input_ids.shape[1], input_ids.shape[1])
-        x = self.encoder(self.embeddings(input_ids, token_type_ids, position_ids), seen)
-        return Encoded(x, None if self.pooler is None else self.pooler(x[:, 0]).tanh())
+        with self.watched(**asked) as watch:
+            x = self.encoder(self.embeddings(input_ids, token_type_ids, position_ids), seen)
+        pooled = None if self.pooler is None else self.pooler(x[:, 0]).tanh()
+        output = BaseModelOutputWithPooling(last_hidden_state=x, pooler_output=pooled, **watch.seen(x))
+        return self.delivered(output, return_dict)
 
 
 class AlbertBody(WithBody):
@@ -176,15 +184,8 @@ class AlbertForMaskedLM(AlbertBody):
         super().__init__(config)
         self.predictions = AlbertPredictions(config, self.albert.embeddings.word_embeddings.weight)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.predictions(self.encode(input_ids, attention_mask, **more).last_hidden_state)
-
-
-class OrderScores(NamedTuple):
-    """prediction_logits (B, T, V) and sop_logits (B, 2): class 1 if the two sentences were swapped."""
-
-    prediction_logits: Tensor
-    sop_logits: Tensor
+    def scores(self, encoded: Any) -> Tensor:
+        return self.predictions(encoded.last_hidden_state)
 
 
 class AlbertForPreTraining(AlbertBody):
@@ -197,9 +198,24 @@ class AlbertForPreTraining(AlbertBody):
         self.sop_classifier = initialised(head, config.initializer_range)
         self.dropout = nn.Dropout(config.head_dropout)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> OrderScores:
-        x, pooled = self.encode(input_ids, attention_mask, **more)
-        return OrderScores(self.predictions(x), self.sop_classifier["classifier"](self.dropout(pooled)))
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        sentence_order_label: Tensor | None = None,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> AlbertForPreTrainingOutput:
+        encoded = self.encode(input_ids, attention_mask, **more)
+        words = self.predictions(encoded.last_hidden_state)
+        order = self.sop_classifier["classifier"](self.dropout(encoded.pooler_output))
+        loss = None
+        if labels is not None and sentence_order_label is not None:
+            loss = token_loss(words, labels) + nn.functional.cross_entropy(order, sentence_order_label.reshape(-1))
+        found = {"loss": loss, "prediction_logits": words, "sop_logits": order}
+        return self.answered(AlbertForPreTrainingOutput, encoded, return_dict, **found)
 
 
 class AlbertForSequenceClassification(AlbertBody, BertForSequenceClassification):

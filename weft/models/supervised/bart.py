@@ -19,9 +19,12 @@ from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from .cache import EMPTY, Cache, Past
-from .encoder_decoder import EncoderDecoder
+from .encoder_decoder import EncoderDecoder, TwoStacks
+from .label_losses import class_loss
+from .outputs import Seq2SeqModelOutput, Seq2SeqSequenceClassifierOutput
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = [
     "BartConfig",
@@ -200,7 +203,7 @@ class BartStack(nn.Module):
         across = visible(memory_mask, length, memory[0].keys.shape[-2]) if memory else None
         x, pairs = self._embedded(tokens, past.start), []
         for i, (layer, before) in enumerate(zip(self.layers, past.before(len(self.layers)), strict=True)):
-            x, kept = layer(x, seen, before, memory[i] if memory else None, across)
+            x, kept = layer(noted(x), seen, before, memory[i] if memory else None, across)
             pairs.append(kept)
         return x, past.after(pairs, length)
 
@@ -218,7 +221,7 @@ class BartStack(nn.Module):
 # ------------------------------------------------------------------------------------------- models
 
 
-class BartModel(PretrainedModel):
+class BartModel(TwoStacks):
     """Encoder and decoder without a head; without decoder_input_ids, the source shifted: (B, S), (B, T) → (B, T, C)."""
 
     config_class: ClassVar[type[Config]] = BartConfig
@@ -233,20 +236,19 @@ class BartModel(PretrainedModel):
 
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
-    ) -> Tensor:
-        decoded = self.shift_right(input_ids) if decoder_input_ids is None else decoder_input_ids
-        memory = self.decoder.remember(self.encoder(input_ids, attention_mask)[0])
-        return self.decoder(decoded, decoder_attention_mask, EMPTY, memory, attention_mask)[0]
-
-    def shift_right(self, labels: Tensor) -> Tensor:
-        """What the decoder reads to write the labels: the start token first, −100 as padding. (B, T) → (B, T)"""
-        start = weft.full((len(labels), 1), self.config.decoder_start_token_id or 0, dtype=labels.dtype)
-        shifted = weft.cat([start, labels[:, :-1]], 1)
-        return shifted.masked_fill(shifted == -100, self.config.pad_token_id or 0)
+        *,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> Seq2SeqModelOutput:
+        """Arguments are those of `TwoStacks.read`."""
+        if decoder_input_ids is None and input_ids is not None:
+            decoder_input_ids = self.shift_right(input_ids)
+        given = input_ids, attention_mask, decoder_input_ids, decoder_attention_mask
+        return self.delivered(self.read(*given, **more), return_dict)
 
 
 class MarianModel(BartModel):
@@ -256,11 +258,8 @@ class MarianModel(BartModel):
     optional = ("embed_positions.weight",)
 
 
-class BartForConditionalGeneration(EncoderDecoder, PretrainedModel):
-    """BART with scores of the next token, table x + bias: (B, S), (B, T) → (B, T, V). Arguments are `BartModel`'s.
-
-    Training: model(input_ids, mask, model.model.shift_right(labels)), cross entropy with labels.
-    """
+class BartForConditionalGeneration(EncoderDecoder):
+    """BART with scores of the next token, table x + bias: (B, S), (B, T) → (B, T, V). Training: with labels."""
 
     config_class: ClassVar[type[Config]] = BartConfig
     body = "model"
@@ -278,16 +277,17 @@ class BartForConditionalGeneration(EncoderDecoder, PretrainedModel):
         else:
             initialised(self.lm_head, config.initializer_range)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *inputs: Any, **named: Any) -> Tensor:
-        return self.scores(self.model(input_ids, attention_mask, *inputs, **named))
-
     def scores(self, x: Tensor) -> Tensor:
         """(*, C) → (*, V)"""
         return self.lm_head(x) + self.final_logits_bias
 
     @property
-    def stacks(self) -> tuple[nn.Module, nn.Module]:
-        return self.model.encoder, self.model.decoder
+    def reader(self) -> BartModel:
+        return self.model
+
+    def first_read(self, input_ids: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        given = input_ids if labels is None else labels
+        return None if given is None else self.model.shift_right(given)
 
     @property
     def most_places(self) -> int:
@@ -324,8 +324,19 @@ class BartForSequenceClassification(PretrainedModel):
         self.classification_head = initialised(head, config.initializer_range)
         self.dropout = nn.Dropout(config.classifier_dropout)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        x, head = self.model(input_ids, attention_mask, **more), self.classification_head  # (B, T, C)
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> Seq2SeqSequenceClassifierOutput:
+        found = self.model(input_ids, attention_mask, **more, return_dict=True)
+        x, head = found.last_hidden_state, self.classification_head  # (B, T, C)
         last = (weft.arange(input_ids.shape[1]) * (input_ids == self.config.eos_token_id)).argmax(-1)  # (B,)
         hidden = head["dense"](self.dropout(x[weft.arange(len(x)), last])).tanh()
-        return head["out_proj"](self.dropout(hidden))
+        logits = head["out_proj"](self.dropout(hidden))
+        loss = None if labels is None else class_loss(logits, labels, self.config)
+        return self.answered(Seq2SeqSequenceClassifierOutput, found, return_dict, loss=loss, logits=logits)

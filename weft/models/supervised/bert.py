@@ -11,7 +11,7 @@ Keys are those of transformers. bert-base (12 layers, width 768) has 109,482,240
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import weft
 
@@ -20,8 +20,21 @@ from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from .causal import lengthened
 from .decoding import generate, recomputing
+from .label_losses import class_loss, next_token_loss, span_loss, token_loss
+from .outputs import (
+    BaseModelOutputWithPooling,
+    BertForPreTrainingOutput,
+    CausalLMOutputWithPast,
+    MaskedLMOutput,
+    ModelOutput,
+    NextSentencePredictorOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = [
     "BertConfig",
@@ -33,9 +46,6 @@ __all__ = [
     "BertForTokenClassification",
     "BertLMHeadModel",
     "BertModel",
-    "Encoded",
-    "PreTrainingScores",
-    "SpanScores",
     "pre_training_loss",
 ]
 
@@ -93,13 +103,6 @@ class BertConfig(Config):
     @property
     def head_dropout(self) -> float:
         return self.hidden_dropout_prob if self.classifier_dropout is None else self.classifier_dropout
-
-
-class Encoded(NamedTuple):
-    """last_hidden_state (B, T, C); pooler_output (B, C) = tanh(W x₀ + b) of the first token, None without a pooler."""
-
-    last_hidden_state: Tensor
-    pooler_output: Tensor | None = None
 
 
 # ------------------------------------------------------------------------------------------- the encoder
@@ -186,8 +189,8 @@ class BertLayer(nn.Module):
 class BertModel(PretrainedModel):
     """The encoder, and the pooler unless left out.
 
-    attention_mask: 1 for tokens, 0 for padding. token_type_ids: the segment of each token, all 0 unless given.
-    Shape: (B, T) four times → (B, T, C), (B, C)
+    attention_mask: 1 for tokens, 0 for padding. token_type_ids: the segment of each token, all 0 unless given. More
+    arguments and the results: see `PretrainedModel`. Shape: (B, T) four times → (B, T, C), (B, C)
     """
 
     config_class = BertConfig
@@ -209,32 +212,66 @@ class BertModel(PretrainedModel):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
-    ) -> Encoded:
-        x = self.embeddings(input_ids, token_type_ids, position_ids)
+        *,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutputWithPooling:
         length = input_ids.shape[1]
         seen = visible(attention_mask, length, length, causal=self.config.is_decoder)
-        for layer in self.encoder["layer"]:
-            x = layer(x, seen)
-        return Encoded(x, None if self.pooler is None else self.pooler["dense"](x[:, 0]).tanh())
+        with self.watched(**asked) as watch:
+            x = self.embeddings(input_ids, token_type_ids, position_ids)
+            for layer in self.encoder["layer"]:
+                x = layer(noted(x), seen)
+        pooled = None if self.pooler is None else self.pooler["dense"](x[:, 0]).tanh()
+        output = BaseModelOutputWithPooling(last_hidden_state=x, pooler_output=pooled, **watch.seen(x))
+        return self.delivered(output, return_dict)
 
 
 # ------------------------------------------------------------------------------------------- heads
 
 
 class WithBody(PretrainedModel):
-    """A model with the encoder of its family under the name `body`, as BertModel takes its arguments; abstract."""
+    """A model with the encoder of its family under the name `body`, as BertModel takes its arguments; abstract.
+
+    Subclasses say what their `output` is, and how `scores` are made of what the encoder returns.
+    """
 
     config_class: ClassVar[type[Config]] = BertConfig
     body = "bert"
     body_class: ClassVar[type[PretrainedModel]] = BertModel
     heads = ("bert.pooler.", *BertModel.heads)
+    output: ClassVar[type[ModelOutput]] = MaskedLMOutput
 
     def __init__(self, config: Any, pooler: bool = False) -> None:
         super().__init__(config)
         self.add_module(self.body, self.body_class(config, add_pooling_layer=pooler))
 
-    def encode(self, *inputs: Any, **named: Any) -> Encoded:
-        return getattr(self, self.body)(*inputs, **named)
+    def encode(self, *inputs: Any, **named: Any) -> Any:
+        return getattr(self, self.body)(*inputs, **named, return_dict=True)
+
+    def scores(self, encoded: Any) -> Tensor:
+        """The logits of what the encoder returned."""
+        raise NotImplementedError(f"{type(self).__name__} must define scores")
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """That of tokens, or that of classes of a text."""
+        if self.output is SequenceClassifierOutput:
+            return class_loss(logits, labels, self.config)
+        return next_token_loss(logits, labels) if self.output is CausalLMOutputWithPast else token_loss(logits, labels)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> ModelOutput:
+        encoded = self.encode(input_ids, attention_mask, **more)
+        logits = self.scores(encoded)
+        loss = None if labels is None else self.loss(logits, labels)
+        return self.answered(self.output, encoded, return_dict, loss=loss, logits=logits)
 
 
 class BertPredictions(nn.Module):
@@ -264,12 +301,17 @@ class BertForMaskedLM(WithBody):
         table = self.bert.embeddings.word_embeddings.weight
         self.cls = nn.ModuleDict({"predictions": BertPredictions(config, table)})
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.cls["predictions"](self.encode(input_ids, attention_mask, **more).last_hidden_state)
+    def scores(self, encoded: Any) -> Tensor:
+        return self.cls["predictions"](encoded.last_hidden_state)
 
 
 class BertLMHeadModel(BertForMaskedLM):
-    """Scores of the next token with is_decoder in the config, of the token itself without: (B, T) → (B, T, V)."""
+    """Scores of the next token with is_decoder in the config, of the token itself without: (B, T) → (B, T, V).
+
+    Labels are those of the next token in both cases. There are no past_key_values.
+    """
+
+    output = CausalLMOutputWithPast
 
     def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Tensor:
         """Beginnings (B, T), padded on the left, continued; options as in `decoding`. All is computed anew each time."""
@@ -281,26 +323,22 @@ class BertLMHeadModel(BertForMaskedLM):
     def _all(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """The scores at all places; positions count tokens alone. Shape: (B, T), mask (B, ≤ T) → (B, T, V)"""
         mask = lengthened(mask, tokens.shape[1])
-        return self(tokens, mask, position_ids=None if mask is None else (mask.cumsum(1) - 1).clamp(min=0))
+        positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
+        return self(tokens, mask, position_ids=positions, return_dict=True).logits
 
 
 class BertForNextSentencePrediction(WithBody):
-    """Scores of "the second segment follows the first" (0) and "it does not" (1): (B, T) → (B, 2)."""
+    """Scores of "the second segment follows the first" (0) and "it does not" (1): (B, T) → (B, 2). Labels: (B,)."""
+
+    output = NextSentencePredictorOutput
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, pooler=True)
         head = initialised(nn.Linear(config.hidden_size, 2), config.initializer_range)
         self.cls = nn.ModuleDict({"seq_relationship": head})
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.cls["seq_relationship"](self.encode(input_ids, attention_mask, **more).pooler_output)
-
-
-class PreTrainingScores(NamedTuple):
-    """prediction_logits (B, T, V), seq_relationship_logits (B, 2)."""
-
-    prediction_logits: Tensor
-    seq_relationship_logits: Tensor
+    def scores(self, encoded: Any) -> Tensor:
+        return self.cls["seq_relationship"](encoded.pooler_output)
 
 
 class BertForPreTraining(WithBody):
@@ -312,49 +350,61 @@ class BertForPreTraining(WithBody):
         head = initialised(nn.Linear(config.hidden_size, 2), config.initializer_range)
         self.cls = nn.ModuleDict({"predictions": predictions, "seq_relationship": head})
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> PreTrainingScores:
-        x, pooled = self.encode(input_ids, attention_mask, **more)
-        return PreTrainingScores(self.cls["predictions"](x), self.cls["seq_relationship"](pooled))
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        next_sentence_label: Tensor | None = None,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> BertForPreTrainingOutput:
+        encoded = self.encode(input_ids, attention_mask, **more)
+        found = {
+            "prediction_logits": self.cls["predictions"](encoded.last_hidden_state),
+            "seq_relationship_logits": self.cls["seq_relationship"](encoded.pooler_output),
+        }
+        if labels is not None and next_sentence_label is not None:
+            found["loss"] = pre_training_loss(BertForPreTrainingOutput(**found), labels, next_sentence_label)
+        return self.answered(BertForPreTrainingOutput, encoded, return_dict, **found)
 
 
-def pre_training_loss(scores: PreTrainingScores, labels: Tensor, next_sentence: Tensor) -> Tensor:
+def pre_training_loss(scores: BertForPreTrainingOutput, labels: Tensor, next_sentence: Tensor) -> Tensor:
     """Cross entropy over the hidden tokens, plus that of the next sentence.
 
     Shape: labels (B, T), −100 where nothing was hidden (`weft.data.text.mask_tokens`), next_sentence (B,) → ()
     """
-    hidden = F.cross_entropy(scores.prediction_logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
-    return hidden + F.cross_entropy(scores.seq_relationship_logits, next_sentence)
+    hidden = token_loss(scores.prediction_logits, labels)
+    return hidden + F.cross_entropy(scores.seq_relationship_logits, next_sentence.reshape(-1))
 
 
 class BertForSequenceClassification(WithBody):
     """W pooled + b: scores of the classes of a text or a pair of texts, (B, T) → (B, num_labels)."""
+
+    output = SequenceClassifierOutput
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, pooler=True)
         self.dropout = nn.Dropout(config.head_dropout)
         self.classifier = initialised(nn.Linear(config.hidden_size, config.num_labels), config.initializer_range)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.classifier(self.dropout(self.encode(input_ids, attention_mask, **more).pooler_output))
+    def scores(self, encoded: Any) -> Tensor:
+        return self.classifier(self.dropout(encoded.pooler_output))
 
 
 class BertForTokenClassification(WithBody):
     """W x + b at every place: scores of the classes of each token, (B, T) → (B, T, num_labels)."""
+
+    output = TokenClassifierOutput
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.dropout = nn.Dropout(config.head_dropout)
         self.classifier = initialised(nn.Linear(config.hidden_size, config.num_labels), config.initializer_range)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.classifier(self.dropout(self.encode(input_ids, attention_mask, **more).last_hidden_state))
-
-
-class SpanScores(NamedTuple):
-    """start_logits and end_logits, (B, T) each: where an answer begins and which token is its last."""
-
-    start_logits: Tensor
-    end_logits: Tensor
+    def scores(self, encoded: Any) -> Tensor:
+        return self.classifier(self.dropout(encoded.last_hidden_state))
 
 
 class BertForQuestionAnswering(WithBody):
@@ -364,6 +414,19 @@ class BertForQuestionAnswering(WithBody):
         super().__init__(config)
         self.qa_outputs = initialised(nn.Linear(config.hidden_size, 2), config.initializer_range)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> SpanScores:
-        x = self.encode(input_ids, attention_mask, **more).last_hidden_state
-        return SpanScores(*self.qa_outputs(x).unbind(-1))  # (B, T, 2) → (B, T) twice
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> QuestionAnsweringModelOutput:
+        encoded = self.encode(input_ids, attention_mask, **more)
+        start, end = self.qa_outputs(encoded.last_hidden_state).unbind(-1)  # (B, T, 2) → (B, T) twice
+        given = start_positions is not None and end_positions is not None
+        loss = span_loss(start, end, start_positions, end_positions) if given else None
+        found = {"loss": loss, "start_logits": start, "end_logits": end}
+        return self.answered(QuestionAnsweringModelOutput, encoded, return_dict, **found)

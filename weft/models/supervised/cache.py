@@ -22,7 +22,7 @@ from ...tensor import Tensor
 from .decoding import Step, recomputing
 from .transformer_blocks import KeyValues
 
-__all__ = ["EMPTY", "Cache", "Past", "chosen_steps", "compiled_steps", "fixed_capacity"]
+__all__ = ["EMPTY", "Cache", "Past", "SourceCache", "chosen_steps", "compiled_steps", "fixed_capacity"]
 
 LEAST_CAPACITY = 32
 
@@ -56,6 +56,10 @@ class Cache(NamedTuple):
         if self.length is not None:
             return self.length
         return self.layers[0].keys.shape[-2] if self.layers else 0
+
+    def get_seq_length(self) -> int:
+        """The number of places seen."""
+        return int(self.start)
 
     def keys_after(self, new: int) -> int:
         """The number of keys that attention sees after so many new tokens; empty places of a fixed capacity count.
@@ -94,6 +98,17 @@ class Cache(NamedTuple):
 
 
 EMPTY = Cache()  # before the first step
+
+
+class SourceCache(NamedTuple):
+    """What a decoder keeps that reads a source: keys and values of its own places, and those of the encoder's."""
+
+    self_attention_cache: Cache = EMPTY
+    cross_attention_cache: Cache = EMPTY
+
+    def get_seq_length(self) -> int:
+        """The number of places that the decoder has seen."""
+        return self.self_attention_cache.get_seq_length()
 
 
 def _placed(old: Tensor, new: Tensor, start: Tensor) -> Tensor:

@@ -11,6 +11,14 @@ from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from .cache import EMPTY, Cache, chosen_steps
 from .decoding import generate
+from .label_losses import class_loss, next_token_loss, token_loss
+from .outputs import (
+    BaseModelOutputWithPast,
+    CausalLMOutputWithPast,
+    ModelOutput,
+    SequenceClassifierOutputWithPast,
+    TokenClassifierOutput,
+)
 from .pretrained import PretrainedModel, initialised
 
 __all__ = ["CausalBody", "CausalClassifier", "CausalLM", "CausalTagger", "DecoderState", "lengthened"]
@@ -49,14 +57,31 @@ class CausalBody(PretrainedModel):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         prefix_lengths: Tensor | None = None,
-    ) -> Tensor:
-        """attention_mask: 1 for tokens, 0 for padding; position_ids: 0, 1, 2 … of the row unless given.
+        *,
+        past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutputWithPast:
+        """attention_mask: 1 for tokens, 0 for padding, of the past too; position_ids: 0, 1, 2 … of the row unless given.
 
         prefix_lengths: the first places of each row that all may see, itself included (the prefix decoder).
-        Shape: (B, T) three times, (B,) → (B, T, C)
+        past_key_values: what an earlier call returned; input_ids are then the tokens after it. use_cache: whether
+        past_key_values are returned, the config's word unless given, but not in training. More arguments: see
+        `PretrainedModel`. Shape: (B, T) three times, (B,) → (B, T, C)
         """
-        positions = weft.arange(input_ids.shape[1]).unsqueeze(0) if position_ids is None else position_ids
-        return self.decode(input_ids, attention_mask, positions, EMPTY, prefix_lengths)[0]
+        past = EMPTY if past_key_values is None else past_key_values
+        if position_ids is None:
+            position_ids = self.positions(input_ids, attention_mask, past)
+        with self.watched(**asked) as watch:
+            x, past = self.decode(input_ids, attention_mask, position_ids, past, prefix_lengths)
+        kept = self.config.use_cache and not self.training if use_cache is None else use_cache
+        found = {"last_hidden_state": x, "past_key_values": past if kept else None, **watch.seen(x)}
+        return self.delivered(BaseModelOutputWithPast(**found), return_dict)
+
+    def positions(self, tokens: Tensor, mask: Tensor | None, past: Cache) -> Tensor:
+        """Those of new tokens: places are counted, padding or not. Shape: (B, T), mask (B, S) → (B or 1, T)"""
+        return (weft.arange(tokens.shape[1]) + past.start).unsqueeze(0)
 
 
 class _WithCausalBody(PretrainedModel):
@@ -64,6 +89,7 @@ class _WithCausalBody(PretrainedModel):
 
     body_class: ClassVar[type[CausalBody]]
     heads = CausalBody.heads
+    output: ClassVar[type[ModelOutput]]
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -73,11 +99,36 @@ class _WithCausalBody(PretrainedModel):
     def decoder(self) -> CausalBody:
         return getattr(self, self.body)
 
+    def scores(self, x: Tensor, input_ids: Tensor) -> Tensor:
+        """The logits of the last hidden states (B, T, C)."""
+        raise NotImplementedError(f"{type(self).__name__} must define scores")
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} must define loss")
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> ModelOutput:
+        decoded = self.decoder(input_ids, attention_mask, **more, return_dict=True)
+        logits = self.scores(decoded.last_hidden_state, input_ids)
+        loss = None if labels is None else self.loss(logits, labels)
+        return self.answered(self.output, decoded, return_dict, loss=loss, logits=logits)
+
 
 class CausalLM(_WithCausalBody):
-    """Scores of the next token at every place, (B, T) → (B, T, V); abstract. Arguments are those of `CausalBody`."""
+    """Scores of the next token at every place, (B, T) → (B, T, V); abstract. Arguments are those of `CausalBody`.
+
+    labels (B, T): mostly the tokens themselves, −100 where nothing is to be learned; place t is compared with label t + 1.
+    """
 
     head_bias: ClassVar[bool] = False
+    output = CausalLMOutputWithPast
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -88,8 +139,11 @@ class CausalLM(_WithCausalBody):
         else:
             initialised(self.lm_head, config.initializer_range)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.lm_head(self.decoder(input_ids, attention_mask, **more))
+    def scores(self, x: Tensor, input_ids: Tensor) -> Tensor:
+        return self.lm_head(x)
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return next_token_loss(logits, labels)
 
     def step(self, tokens: Tensor, state: DecoderState | None = None) -> tuple[Tensor, DecoderState]:
         """Scores of the token after the last; the state holds keys and values, so that no place is computed twice.
@@ -144,7 +198,8 @@ class CausalLM(_WithCausalBody):
         """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""
         mask = lengthened(start.mask, tokens.shape[1])
         positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
-        return self(tokens, mask, position_ids=positions, prefix_lengths=start.prefix)
+        given = {"position_ids": positions, "prefix_lengths": start.prefix}
+        return self(tokens, mask, **given, use_cache=False, return_dict=True).logits
 
 
 def lengthened(mask: Tensor | None, length: int) -> Tensor | None:
@@ -157,13 +212,18 @@ def lengthened(mask: Tensor | None, length: int) -> Tensor | None:
 class CausalClassifier(_WithCausalBody):
     """W x of the last token that is not padding: scores of the classes of a text, (B, T) → (B, num_labels); abstract."""
 
+    output = SequenceClassifierOutputWithPast
+
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         width = self.decoder.get_input_embeddings().embedding_dim
         self.score = initialised(nn.Linear(width, config.num_labels, bias=False), config.initializer_range)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        scores = self.score(self.decoder(input_ids, attention_mask, **more))  # (B, T, num_labels)
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return class_loss(logits, labels, self.config)
+
+    def scores(self, x: Tensor, input_ids: Tensor) -> Tensor:
+        scores = self.score(x)  # (B, T, num_labels)
         padding = self.config.pad_token_id
         if padding is None:
             if len(input_ids) > 1:
@@ -180,6 +240,7 @@ class CausalTagger(_WithCausalBody):
     """
 
     head_name: ClassVar[str] = "score"
+    output = TokenClassifierOutput
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -187,5 +248,8 @@ class CausalTagger(_WithCausalBody):
         self.add_module(self.head_name, initialised(nn.Linear(width, config.num_labels), config.initializer_range))
         self.dropout = nn.Dropout(0.1 if config.classifier_dropout is None else config.classifier_dropout)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return getattr(self, self.head_name)(self.dropout(self.decoder(input_ids, attention_mask, **more)))
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return token_loss(logits, labels)
+
+    def scores(self, x: Tensor, input_ids: Tensor) -> Tensor:
+        return getattr(self, self.head_name)(self.dropout(x))

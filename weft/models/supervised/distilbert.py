@@ -13,9 +13,11 @@ import weft
 from ... import nn
 from ...errors import ShapeError
 from ...tensor import Tensor
-from .bert import BertForQuestionAnswering, BertForTokenClassification, Encoded, WithBody
+from .bert import BertForQuestionAnswering, BertForTokenClassification, WithBody
+from .outputs import BaseModelOutput, SequenceClassifierOutput
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = [
     "DistilBertConfig",
@@ -130,13 +132,20 @@ class DistilBertModel(PretrainedModel):
         initialised(self, config.initializer_range)
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Encoded:
-        x = self.embeddings(input_ids, position_ids)
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        *,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutput:
         seen = visible(attention_mask, input_ids.shape[1], input_ids.shape[1])
-        for layer in self.transformer["layer"]:
-            x = layer(x, seen)
-        return Encoded(x)
+        with self.watched(**asked) as watch:
+            x = self.embeddings(input_ids, position_ids)
+            for layer in self.transformer["layer"]:
+                x = layer(noted(x), seen)
+        return self.delivered(BaseModelOutput(last_hidden_state=x, **watch.seen(x)), return_dict)
 
 
 class DistilBertBody(WithBody):
@@ -160,13 +169,15 @@ class DistilBertForMaskedLM(DistilBertBody):
         if config.tie_word_embeddings:
             self.vocab_projector.weight = self.distilbert.embeddings.word_embeddings.weight
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        x = self.encode(input_ids, attention_mask, **more).last_hidden_state
+    def scores(self, encoded: Any) -> Tensor:
+        x = encoded.last_hidden_state
         return self.vocab_projector(self.vocab_layer_norm(self.function(self.vocab_transform(x))))
 
 
 class DistilBertForSequenceClassification(DistilBertBody):
     """W₂ relu(W₁ x₀ + b₁) + b₂ of the first token: scores of the classes of a text, (B, T) → (B, num_labels)."""
+
+    output = SequenceClassifierOutput
 
     def __init__(self, config: DistilBertConfig) -> None:
         super().__init__(config)
@@ -174,8 +185,8 @@ class DistilBertForSequenceClassification(DistilBertBody):
         self.classifier = initialised(nn.Linear(config.dim, config.num_labels), config.initializer_range)
         self.dropout = nn.Dropout(config.seq_classif_dropout)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        first = self.encode(input_ids, attention_mask, **more).last_hidden_state[:, 0]  # (B, C)
+    def scores(self, encoded: Any) -> Tensor:
+        first = encoded.last_hidden_state[:, 0]  # (B, C)
         return self.classifier(self.dropout(self.pre_classifier(first).relu()))
 
 

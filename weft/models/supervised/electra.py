@@ -17,11 +17,13 @@ from .bert import (
     BertForQuestionAnswering,
     BertForTokenClassification,
     BertLayer,
-    Encoded,
     WithBody,
 )
+from .label_losses import replaced_loss
+from .outputs import BaseModelOutput, ElectraForPreTrainingOutput, SequenceClassifierOutput
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import activation, visible
+from .watching import noted
 
 __all__ = [
     "ElectraConfig",
@@ -75,13 +77,17 @@ class ElectraModel(PretrainedModel):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
-    ) -> Encoded:
-        x = self.embeddings(input_ids, token_type_ids, position_ids)  # (B, T, E)
-        x = x if self.embeddings_project is None else self.embeddings_project(x)  # (B, T, C)
+        *,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutput:
         seen = visible(attention_mask, input_ids.shape[1], input_ids.shape[1])
-        for layer in self.encoder["layer"]:
-            x = layer(x, seen)
-        return Encoded(x)
+        with self.watched(**asked) as watch:
+            x = self.embeddings(input_ids, token_type_ids, position_ids)  # (B, T, E)
+            x = x if self.embeddings_project is None else self.embeddings_project(x)  # (B, T, C)
+            for layer in self.encoder["layer"]:
+                x = layer(noted(x), seen)
+        return self.delivered(BaseModelOutput(last_hidden_state=x, **watch.seen(x)), return_dict)
 
 
 class ElectraBody(WithBody):
@@ -103,9 +109,20 @@ class ElectraForPreTraining(ElectraBody):
         self.discriminator_predictions = initialised(nn.ModuleDict(head), config.initializer_range)
         self.function = activation(config.hidden_act)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        x, head = self.encode(input_ids, attention_mask, **more).last_hidden_state, self.discriminator_predictions
-        return head["dense_prediction"](self.function(head["dense"](x))).squeeze(-1)  # (B, T, 1) → (B, T)
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+        **more: Any,
+    ) -> ElectraForPreTrainingOutput:
+        encoded, head = self.encode(input_ids, attention_mask, **more), self.discriminator_predictions
+        hidden = self.function(head["dense"](encoded.last_hidden_state))
+        logits = head["dense_prediction"](hidden).squeeze(-1)  # (B, T, 1) → (B, T)
+        loss = None if labels is None else replaced_loss(logits, labels, attention_mask)
+        return self.answered(ElectraForPreTrainingOutput, encoded, return_dict, loss=loss, logits=logits)
 
 
 class ElectraForMaskedLM(ElectraBody):
@@ -121,13 +138,15 @@ class ElectraForMaskedLM(ElectraBody):
         if config.tie_word_embeddings:
             self.generator_lm_head.weight = self.electra.embeddings.word_embeddings.weight
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        x, head = self.encode(input_ids, attention_mask, **more).last_hidden_state, self.generator_predictions
+    def scores(self, encoded: Any) -> Tensor:
+        x, head = encoded.last_hidden_state, self.generator_predictions
         return self.generator_lm_head(head["LayerNorm"](F.gelu(head["dense"](x))))
 
 
 class ElectraForSequenceClassification(ElectraBody):
     """W₂ gelu(W₁ x₀ + b₁) + b₂ of the first token: scores of the classes of a text. (B, T) → (B, num_labels)"""
+
+    output = SequenceClassifierOutput
 
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__(config)
@@ -136,8 +155,8 @@ class ElectraForSequenceClassification(ElectraBody):
         self.classifier = initialised(head, config.initializer_range)
         self.dropout = nn.Dropout(config.head_dropout)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        first = self.encode(input_ids, attention_mask, **more).last_hidden_state[:, 0]  # (B, C)
+    def scores(self, encoded: Any) -> Tensor:
+        first = encoded.last_hidden_state[:, 0]  # (B, C)
         hidden = F.gelu(self.classifier["dense"](self.dropout(first)))
         return self.classifier["out_proj"](self.dropout(hidden))
 

@@ -6,7 +6,7 @@ read in both directions (prefix decoder). gpt2 (12 layers, width 768) has 124,43
 transformers: weights of `Conv1D` are (in, out).
 
 >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=65, n_positions=64, n_embd=128, n_layer=4, n_head=4))
->>> model(weft.tensor([[1, 2, 3]])).shape
+>>> model(weft.tensor([[1, 2, 3]])).logits.shape
 Size([1, 3, 65])
 """
 
@@ -23,6 +23,7 @@ from .cache import Cache, Past
 from .causal import CausalBody, CausalClassifier, CausalLM, CausalTagger
 from .pretrained import Config, initialised
 from .transformer_blocks import Conv1D, KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = [
     "GPT2Config",
@@ -145,7 +146,7 @@ class GPT2Model(CausalBody):
         seen = visible(mask, length, keys, causal=True, prefix=prefix, start=past.length)
         x, pairs = self.drop(self.wte(input_ids) + self.wpe(positions)), []
         for block, before in zip(self.h, past.before(len(self.h)), strict=True):
-            x, kept = block(x, seen, before)
+            x, kept = block(noted(x), seen, before)
             pairs.append(kept)
         return self.ln_f(x), past.after(pairs, length)
 

@@ -17,6 +17,7 @@ from .cache import Cache, Past
 from .causal import CausalBody, CausalClassifier, CausalLM
 from .pretrained import Config, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = ["GPTNeoConfig", "GPTNeoForCausalLM", "GPTNeoForSequenceClassification", "GPTNeoModel"]
 
@@ -147,7 +148,7 @@ class GPTNeoModel(CausalBody):
         seen = {kind: visible(mask, length, keys, window=window, **common) for kind, window in windows.items()}
         x, pairs = self.drop(self.wte(input_ids) + self.wpe(positions)), []
         for block, kind, before in zip(self.h, self.config.kinds, past.before(len(self.h)), strict=True):
-            x, kept = block(x, seen[kind], before)
+            x, kept = block(noted(x), seen[kind], before)
             pairs.append(kept)
         return self.ln_f(x), past.after(pairs, length)
 

@@ -19,6 +19,7 @@ from .causal import CausalBody, CausalClassifier, CausalLM
 from .pretrained import Config, initialised
 from .rotary import Rotary, rotate_halves
 from .transformer_blocks import KeyValues, Visible, activation, attend, visible
+from .watching import noted
 
 __all__ = ["GPTNeoXConfig", "GPTNeoXForCausalLM", "GPTNeoXForSequenceClassification", "GPTNeoXModel"]
 
@@ -157,7 +158,7 @@ class GPTNeoXModel(CausalBody):
         cos, sin = self.rotary.turns(positions)
         turns = cos.to(x.dtype), sin.to(x.dtype)
         for layer, before in zip(self.layers, past.before(len(self.layers)), strict=True):
-            x, kept = layer(x, turns, seen, before)
+            x, kept = layer(noted(x), turns, seen, before)
             pairs.append(kept)
         return self.final_layer_norm(x), past.after(pairs, length)
 

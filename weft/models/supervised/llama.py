@@ -6,7 +6,7 @@ Llama-3.2-1B has 1,235,814,400 parameters. Keys are those of transformers.
 
 >>> config = LlamaConfig(vocab_size=65, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
 ...                      num_attention_heads=4, num_key_value_heads=2)
->>> LlamaForCausalLM(config)(weft.tensor([[1, 2, 3]])).shape
+>>> LlamaForCausalLM(config)(weft.tensor([[1, 2, 3]])).logits.shape
 Size([1, 3, 65])
 """
 
@@ -27,6 +27,7 @@ from .causal import CausalBody, CausalClassifier, CausalLM, CausalTagger
 from .pretrained import Config, initialised
 from .rotary import RotaryAttention, RotaryConfig
 from .transformer_blocks import GatedFeedForward, KeyValues, Visible, visible
+from .watching import noted
 
 __all__ = [
     "LlamaConfig",
@@ -219,7 +220,7 @@ class LlamaModel(CausalBody):
         cos, sin = self.rotary.turns(positions)
         turns = cos.to(x.dtype), sin.to(x.dtype)
         for layer, window, before in zip(self.layers, windows, past.before(len(windows)), strict=True):
-            x, kept = layer(x, turns, seen[window], before)
+            x, kept = layer(noted(x), turns, seen[window], before)
             pairs.append(kept)
         return self.norm(x), past.after(pairs, length)
 

@@ -8,11 +8,12 @@ The heads are RoBERTa's. Keys are those of transformers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ... import nn
 from ...tensor import Tensor
-from .bert import BertConfig, BertEmbeddings, BertOutput, Encoded, WithBody
+from .bert import BertConfig, BertEmbeddings, BertOutput, WithBody
+from .outputs import BaseModelOutputWithPooling
 from .pretrained import Config, PretrainedModel, initialised
 from .roberta import (
     RobertaForMaskedLM,
@@ -21,6 +22,7 @@ from .roberta import (
     RobertaForTokenClassification,
 )
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = [
     "MPNetConfig",
@@ -105,14 +107,23 @@ class MPNetModel(PretrainedModel):
         initialised(self, config.initializer_range)
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Encoded:
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        *,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutputWithPooling:
         length = input_ids.shape[1]
-        x, seen = self.embeddings(input_ids, None, position_ids), visible(attention_mask, length, length)
         bias = self.encoder["relative_attention_bias"](length, length).unsqueeze(0)  # (1, H, T, T)
-        for layer in self.encoder["layer"]:
-            x = layer(x, seen, bias)
-        return Encoded(x, None if self.pooler is None else self.pooler["dense"](x[:, 0]).tanh())
+        with self.watched(**asked) as watch:
+            x, seen = self.embeddings(input_ids, None, position_ids), visible(attention_mask, length, length)
+            for layer in self.encoder["layer"]:
+                x = layer(noted(x), seen, bias)
+        pooled = None if self.pooler is None else self.pooler["dense"](x[:, 0]).tanh()
+        output = BaseModelOutputWithPooling(last_hidden_state=x, pooler_output=pooled, **watch.seen(x))
+        return self.delivered(output, return_dict)
 
 
 class MPNetBody(WithBody):

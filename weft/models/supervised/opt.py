@@ -19,6 +19,7 @@ from .cache import Cache, Past
 from .causal import CausalBody, CausalClassifier, CausalLM
 from .pretrained import Config, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = ["OPTConfig", "OPTForCausalLM", "OPTForSequenceClassification", "OPTModel"]
 
@@ -114,7 +115,7 @@ class OPTDecoder(nn.Module):
         x = x if self.project_in is None else self.project_in(x)  # (B, T, E) → (B, T, C)
         x = x + self.embed_positions(positions + OFFSET)
         for layer, before in zip(self.layers, past.before(len(self.layers)), strict=True):
-            x, kept = layer(x, seen, before)
+            x, kept = layer(noted(x), seen, before)
             pairs.append(kept)
         x = x if self.final_layer_norm is None else self.final_layer_norm(x)
         x = x if self.project_out is None else self.project_out(x)  # (B, T, C) → (B, T, E)
@@ -139,17 +140,11 @@ class OPTModel(CausalBody):
     def most_places(self) -> int:
         return self.config.max_position_embeddings
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        prefix_lengths: Tensor | None = None,
-    ) -> Tensor:
-        if position_ids is None and attention_mask is not None:
-            counted = attention_mask.to(weft.int64)
-            position_ids = counted.cumsum(1) * counted - 1
-        return super().forward(input_ids, attention_mask, position_ids, prefix_lengths)
+    def positions(self, tokens: Tensor, mask: Tensor | None, past: Cache) -> Tensor:
+        if mask is None:
+            return super().positions(tokens, mask, past)
+        counted = mask.to(weft.int64)
+        return (counted.cumsum(1) * counted - 1)[:, -tokens.shape[1] :]
 
     def decode(
         self, input_ids: Tensor, mask: Tensor | None, positions: Tensor, past: Cache, prefix: Tensor | None

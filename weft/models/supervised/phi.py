@@ -18,6 +18,7 @@ from .causal import CausalBody, CausalClassifier, CausalLM, CausalTagger
 from .pretrained import Config, initialised
 from .rotary import RotaryAttention, RotaryConfig
 from .transformer_blocks import KeyValues, Visible, activation, visible
+from .watching import noted
 
 __all__ = ["PhiConfig", "PhiForCausalLM", "PhiForSequenceClassification", "PhiForTokenClassification", "PhiModel"]
 
@@ -120,7 +121,7 @@ class PhiModel(CausalBody):
         cos, sin = self.rotary.turns(positions)
         turns = cos.to(x.dtype), sin.to(x.dtype)
         for layer, before in zip(self.layers, past.before(len(self.layers)), strict=True):
-            x, kept = layer(x, turns, seen, before)
+            x, kept = layer(noted(x), turns, seen, before)
             pairs.append(kept)
         return self.final_layernorm(x), past.after(pairs, length)
 

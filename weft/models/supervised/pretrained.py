@@ -1,7 +1,7 @@
 """What models with Hugging Face's files share: a config, and folders read and written.
 
 A config is a dataclass with the names and defaults of config.json; a model is made of a config alone, and its state
-dict has Hugging Face's keys. `weft.io.huggingface` does the reading.
+dict has Hugging Face's keys. `weft.io.huggingface` does the reading; `outputs` has what models return.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from ... import nn
 from ...errors import OptionError
 from ...io.atomic import Path
+from .outputs import ModelOutput
 from .transformer_blocks import Conv1D
+from .watching import Watch, watched
 
 __all__ = ["Config", "PretrainedModel", "initialised"]
 
@@ -34,11 +37,17 @@ SPELLINGS: tuple[tuple[str, ...], ...] = (
 )
 
 
+# fields about calls: config.json has only those that are not the default
+ABOUT_CALLS = ("problem_type", "output_attentions", "output_hidden_states", "use_cache", "return_dict")
+
+
 @dataclass(kw_only=True)
 class Config:
     """The fields of a config.json that a family of models knows; others are left out.
 
-    id2label: the names of the classes by number; num_labels counts them.
+    id2label: the names of the classes by number; num_labels counts them. problem_type: what labels of classes are
+    (`label_losses.class_loss`). output_attentions, output_hidden_states, use_cache, return_dict: what a call returns that
+    does not say.
     """
 
     model_type: ClassVar[str]
@@ -52,6 +61,11 @@ class Config:
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     pad_token_id: int | None = None
+    problem_type: str | None = None
+    output_attentions: bool = False
+    output_hidden_states: bool = False
+    use_cache: bool = True
+    return_dict: bool = True
 
     def __post_init__(self) -> None:
         for name in self.sizes:
@@ -86,7 +100,10 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """What config.json holds."""
-        fields = dataclasses.asdict(self)
+        usual = {field.name: field.default for field in dataclasses.fields(self) if field.name in ABOUT_CALLS}
+        fields = {
+            name: value for name, value in dataclasses.asdict(self).items() if name not in usual or value != usual[name]
+        }
         labels = fields.pop("id2label") or {str(i): f"LABEL_{i}" for i in range(fields["num_labels"])}
         del fields["num_labels"]
         names = {name: int(number) for number, name in labels.items()}
@@ -106,6 +123,9 @@ def _respelled(fields: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
 
 class PretrainedModel(nn.Module):
     """A model made of a config, with Hugging Face's keys; abstract.
+
+    Calls take `output_attentions`, `output_hidden_states`, `return_dict` (False: a plain tuple), those of models with a
+    head `labels` as well, and return a `ModelOutput`; what is not said is the config's.
 
     body: the attribute under which models with a head hold what all of the family share, "bert" say; "" if there is none.
     heads: beginnings of keys that only some models of the family have; files may lack them or have more of them.
@@ -144,6 +164,24 @@ class PretrainedModel(nn.Module):
         from ...io.huggingface import save_pretrained
 
         save_pretrained(self, folder)
+
+    def watched(
+        self, output_attentions: bool | None = None, output_hidden_states: bool | None = None
+    ) -> AbstractContextManager[Watch]:
+        """A block in which the layers' hidden states and weights of attention are kept as a call or the config asks."""
+        hidden = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        return watched(hidden, self.config.output_attentions if output_attentions is None else output_attentions)
+
+    def delivered(self, output: ModelOutput, return_dict: bool | None) -> ModelOutput | tuple[Any, ...]:
+        """The output itself, or the plain tuple of what is in it."""
+        return output if (self.config.return_dict if return_dict is None else return_dict) else output.to_tuple()
+
+    def answered(
+        self, kind: type[ModelOutput], below: ModelOutput, return_dict: bool | None, **results: Any
+    ) -> ModelOutput | tuple[Any, ...]:
+        """These results with those of the model below that have a place in this kind of output."""
+        passed = {name: below[name] for name in below.keys() if name in kind.fields and name not in results}
+        return self.delivered(kind(**passed, **results), return_dict)
 
     @property
     def tokenizer(self) -> Any:

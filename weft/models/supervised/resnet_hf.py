@@ -7,14 +7,16 @@ the image goes to a linear head. microsoft/resnet-50 has 25,557,032 parameters w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
-from .bert import Encoded
+from .label_losses import class_loss
+from .outputs import BaseModelOutputWithPooling, ImageClassifierOutput
 from .pretrained import Config, PretrainedModel
 from .transformer_blocks import activation
+from .watching import noted
 
 __all__ = ["ResNetConfig", "ResNetForImageClassification", "ResNetModel"]
 
@@ -113,12 +115,18 @@ class ResNetModel(PretrainedModel):
         self.encoder = nn.ModuleDict({"stages": nn.ModuleList(stages)})
         self.function = activation(config.hidden_act)
 
-    def forward(self, pixel_values: Tensor) -> Encoded:
-        x = F.max_pool2d(self.function(self.embedder["embedder"](pixel_values)), 3, stride=2, padding=1)
-        for stage in self.encoder["stages"]:
-            for layer in stage["layers"]:
-                x = layer(x)
-        return Encoded(x, F.adaptive_avg_pool2d(x, 1))
+    def forward(
+        self, pixel_values: Tensor, *, output_hidden_states: bool | None = None, return_dict: bool | None = None
+    ) -> BaseModelOutputWithPooling:
+        """hidden_states: after the stem and after every stage. There is no attention."""
+        with self.watched(None, output_hidden_states) as watch:
+            x = F.max_pool2d(self.function(self.embedder["embedder"](pixel_values)), 3, stride=2, padding=1)
+            for stage in self.encoder["stages"]:
+                noted(x)
+                for layer in stage["layers"]:
+                    x = layer(x)
+        found = {"pooler_output": F.adaptive_avg_pool2d(x, 1), "hidden_states": watch.hidden_states(x)}
+        return self.delivered(BaseModelOutputWithPooling(last_hidden_state=x, **found), return_dict)
 
 
 class ResNetForImageClassification(PretrainedModel):
@@ -134,5 +142,10 @@ class ResNetForImageClassification(PretrainedModel):
         self.resnet = ResNetModel(config)
         self.classifier = nn.Sequential(nn.Flatten(), nn.Linear(config.hidden_sizes[-1], config.num_labels))
 
-    def forward(self, pixel_values: Tensor) -> Tensor:
-        return self.classifier(self.resnet(pixel_values).pooler_output)
+    def forward(
+        self, pixel_values: Tensor, *, labels: Tensor | None = None, return_dict: bool | None = None, **more: Any
+    ) -> ImageClassifierOutput:
+        encoded = self.resnet(pixel_values, **more, return_dict=True)
+        logits = self.classifier(encoded.pooler_output)
+        loss = None if labels is None else class_loss(logits, labels, self.config)
+        return self.answered(ImageClassifierOutput, encoded, return_dict, loss=loss, logits=logits)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ... import nn
 from ...tensor import Tensor
 from .bert import BertConfig, BertForQuestionAnswering, BertForTokenClassification, BertModel, WithBody
+from .outputs import SequenceClassifierOutput
 from .pretrained import Config, initialised
 
 __all__ = [
@@ -78,8 +79,8 @@ class RobertaForMaskedLM(RobertaBody):
         super().__init__(config)
         self.lm_head = RobertaPredictions(config, getattr(self, self.body).embeddings.word_embeddings.weight)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.lm_head(self.encode(input_ids, attention_mask, **more).last_hidden_state)
+    def scores(self, encoded: Any) -> Tensor:
+        return self.lm_head(encoded.last_hidden_state)
 
 
 class RobertaClassification(nn.Module):
@@ -99,12 +100,14 @@ class RobertaClassification(nn.Module):
 class RobertaForSequenceClassification(RobertaBody):
     """Scores of the classes of a text: (B, T) → (B, num_labels)."""
 
+    output = SequenceClassifierOutput
+
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__(config)
         self.classifier = RobertaClassification(config)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any) -> Tensor:
-        return self.classifier(self.encode(input_ids, attention_mask, **more).last_hidden_state)
+    def scores(self, encoded: Any) -> Tensor:
+        return self.classifier(encoded.last_hidden_state)
 
 
 class RobertaForTokenClassification(RobertaBody, BertForTokenClassification):

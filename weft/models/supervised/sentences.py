@@ -122,7 +122,7 @@ class SentenceEncoder(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Shape: (B, T), (B, T) → (B, D)"""
         found = self.encoder(input_ids, attention_mask)
-        x = pool(found if isinstance(found, Tensor) else found.last_hidden_state, attention_mask, self.modes)
+        x = pool(found if isinstance(found, Tensor) else found[0], attention_mask, self.modes)
         x = x if self.dense is None else self.dense(x)
         return nn.functional.normalize(x, dim=-1) if self.normalize else x
 

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import weft
-
 from ... import nn
-from ...errors import OptionError
 from ...tensor import Tensor
 from .cache import EMPTY, Cache, Past
-from .encoder_decoder import EncoderDecoder
+from .encoder_decoder import EncoderDecoder, TwoStacks
+from .outputs import BaseModelOutput, Seq2SeqModelOutput
 from .pretrained import Config, PretrainedModel
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads, visible
+from .watching import noted
 
 __all__ = ["T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model"]
 
@@ -197,7 +196,7 @@ class T5Stack(nn.Module):
         across = visible(memory_mask, length, memory[0].keys.shape[-2]) if memory else None
         x, pairs = self.dropout(self.embed_tokens(tokens)), []
         for i, (block, before) in enumerate(zip(self.block, past.before(len(self.block)), strict=True)):
-            x, kept = block(x, seen, bias, before, memory[i] if memory else None, across)
+            x, kept = block(noted(x), seen, bias, before, memory[i] if memory else None, across)
             pairs.append(kept)
         return self.dropout(self.final_layer_norm(x)), past.after(pairs, length)
 
@@ -220,11 +219,20 @@ class T5EncoderModel(PretrainedModel):
         self.shared = _table(config)
         self.encoder = T5Stack(config, False, self.shared)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        return self.encoder(input_ids, attention_mask)[0]
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutput:
+        with self.watched(**asked) as watch:
+            x = self.encoder(input_ids, attention_mask)[0]
+        return self.delivered(BaseModelOutput(last_hidden_state=x, **watch.seen(x)), return_dict)
 
 
-class T5Stacks(PretrainedModel):
+class T5Stacks(TwoStacks):
     """An encoder and a decoder over one table of words; abstract."""
 
     config_class = T5Config
@@ -236,38 +244,16 @@ class T5Stacks(PretrainedModel):
         self.encoder = T5Stack(config, False, self.shared)
         self.decoder = T5Stack(config, True, self.shared)
 
-    def hidden(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        decoder_input_ids: Tensor | None = None,
-        decoder_attention_mask: Tensor | None = None,
-    ) -> Tensor:
-        """The decoder's last hidden states. Shape: (B, S) twice, (B, T) twice → (B, T, C)"""
-        if decoder_input_ids is None:
-            raise OptionError(f"{type(self).__name__}: expected decoder_input_ids; labels become them by shift_right")
-        memory = self.decoder.remember(self.encoder(input_ids, attention_mask)[0])
-        return self.decoder(decoder_input_ids, decoder_attention_mask, EMPTY, memory, attention_mask)[0]
-
-    def shift_right(self, labels: Tensor) -> Tensor:
-        """What the decoder reads to write the labels: the start token first, −100 as padding. (B, T) → (B, T)"""
-        start = weft.full((len(labels), 1), self.config.decoder_start_token_id or 0, dtype=labels.dtype)
-        shifted = weft.cat([start, labels[:, :-1]], 1)
-        return shifted.masked_fill(shifted == -100, self.config.pad_token_id or 0)
-
 
 class T5Model(T5Stacks):
-    """Encoder and decoder without a head: (B, S), (B, T) → (B, T, C). Arguments are those of `hidden`."""
+    """Encoder and decoder without a head: (B, S), (B, T) → (B, T, C). Arguments are those of `TwoStacks.read`."""
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *inputs: Any, **named: Any) -> Tensor:
-        return self.hidden(input_ids, attention_mask, *inputs, **named)
+    def forward(self, *inputs: Any, return_dict: bool | None = None, **named: Any) -> Seq2SeqModelOutput:
+        return self.delivered(self.read(*inputs, **named), return_dict)
 
 
 class T5ForConditionalGeneration(EncoderDecoder, T5Stacks):
-    """T5 with scores of the next token: (B, S), (B, T) → (B, T, V). Arguments are those of `hidden`.
-
-    Training: model(input_ids, mask, model.shift_right(labels)), cross entropy with labels.
-    """
+    """T5 with scores of the next token: (B, S), (B, T) → (B, T, V). Training: model(input_ids, mask, labels=labels)."""
 
     def __init__(self, config: T5Config) -> None:
         super().__init__(config)
@@ -277,16 +263,13 @@ class T5ForConditionalGeneration(EncoderDecoder, T5Stacks):
         else:
             nn.init.normal_(self.lm_head.weight, std=config.initializer_factor)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *inputs: Any, **named: Any) -> Tensor:
-        return self.scores(self.hidden(input_ids, attention_mask, *inputs, **named))
-
     def scores(self, x: Tensor) -> Tensor:
         """(*, C) → (*, V)"""
         return self.lm_head(x * self.config.d_model**-0.5 if self.config.scale_decoder_outputs else x)
 
     @property
-    def stacks(self) -> tuple[nn.Module, nn.Module]:
-        return self.encoder, self.decoder
+    def reader(self) -> T5Stacks:
+        return self
 
 
 def _table(config: T5Config) -> nn.Embedding:

@@ -19,6 +19,7 @@ from ...autograd.modes import no_grad
 from ...errors import OptionError, ShapeError
 from ...ops.attention import attention_weights
 from ...tensor import Tensor
+from .watching import watched_weights
 
 __all__ = [
     "ACTIVATIONS",
@@ -160,7 +161,13 @@ def attend(
         mask, causal = bias if allowed is None else bias.masked_fill(~allowed, float("-inf")), False
     grouped = query.shape[1] != pairs.keys.shape[1]
     if _MAPS.get() is not None:
-        _MAPS.get().append(_weights(query, pairs.keys, mask, causal, scale))
+        with no_grad():
+            _MAPS.get().append(_weights(query, pairs.keys, mask, causal, scale))
+    kept = watched_weights()
+    if kept is not None:  # the weights are a result, so they are computed whole
+        weights = F.dropout(_weights(query, pairs.keys, mask, causal, scale), dropout)
+        kept.append(weights)
+        return join_heads(weights @ _repeated(pairs.values, query.shape[1]))
     return join_heads(
         F.scaled_dot_product_attention(
             query, *pairs, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
@@ -192,11 +199,14 @@ def attention_maps() -> Iterator[list[Tensor]]:
         _MAPS.reset(token)
 
 
-@no_grad()
 def _weights(query: Tensor, keys: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], 1)  # (B, G, S, D) → (B, H, S, D)
-    return attention_weights(query * scale @ keys.mT, mask, causal)
+    return attention_weights(query * scale @ _repeated(keys, query.shape[1]).mT, mask, causal)
+
+
+def _repeated(x: Tensor, heads: int) -> Tensor:
+    """Keys or values for every head of queries. Shape: (B, G, S, D) → (B, H, S, D)"""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 
 
 # ------------------------------------------------------------------------------------------- layers

@@ -8,23 +8,28 @@ DeiT (Touvron et al., 2021) has a second token, whose head learned from a teache
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import weft
 
 from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
-from .bert import Encoded
+from .label_losses import class_loss
+from .outputs import (
+    BaseModelOutputWithPooling,
+    DeiTForImageClassificationWithTeacherOutput,
+    ImageClassifierOutput,
+)
 from .pretrained import Config, PretrainedModel, initialised
 from .transformer_blocks import KeyValues, Visible, activation, attend, split_heads
+from .watching import noted
 
 __all__ = [
     "DeiTConfig",
     "DeiTForImageClassification",
     "DeiTForImageClassificationWithTeacher",
     "DeiTModel",
-    "DistilledScores",
     "ViTConfig",
     "ViTForImageClassification",
     "ViTModel",
@@ -192,12 +197,22 @@ class ViTModel(PretrainedModel):
         self.pooled = activation(config.pooler_act)
         initialised(self, config.initializer_range)
 
-    def forward(self, pixel_values: Tensor, interpolate_pos_encoding: bool = False) -> Encoded:
-        x = self.embeddings(pixel_values, interpolate_pos_encoding)
-        for layer in self.encoder["layer"]:
-            x = layer(x)
-        x = self.layernorm(x)
-        return Encoded(x, None if self.pooler is None else self.pooled(self.pooler["dense"](x[:, 0])))
+    def forward(
+        self,
+        pixel_values: Tensor,
+        interpolate_pos_encoding: bool = False,
+        *,
+        return_dict: bool | None = None,
+        **asked: Any,
+    ) -> BaseModelOutputWithPooling:
+        with self.watched(**asked) as watch:
+            last = self.embeddings(pixel_values, interpolate_pos_encoding)
+            for layer in self.encoder["layer"]:
+                last = layer(noted(last))
+        x = self.layernorm(last)
+        pooled = None if self.pooler is None else self.pooled(self.pooler["dense"](x[:, 0]))
+        output = BaseModelOutputWithPooling(last_hidden_state=x, pooler_output=pooled, **watch.seen(last))
+        return self.delivered(output, return_dict)
 
 
 class DeiTModel(ViTModel):
@@ -221,8 +236,13 @@ class ViTForImageClassification(PretrainedModel):
         self.add_module(self.body, self.body_class(config, add_pooling_layer=False))
         self.classifier = initialised(nn.Linear(config.hidden_size, config.num_labels), config.initializer_range)
 
-    def forward(self, pixel_values: Tensor, **more: Any) -> Tensor:
-        return self.classifier(getattr(self, self.body)(pixel_values, **more).last_hidden_state[:, 0])
+    def forward(
+        self, pixel_values: Tensor, *, labels: Tensor | None = None, return_dict: bool | None = None, **more: Any
+    ) -> ImageClassifierOutput:
+        encoded = getattr(self, self.body)(pixel_values, **more, return_dict=True)
+        logits = self.classifier(encoded.last_hidden_state[:, 0])
+        loss = None if labels is None else class_loss(logits, labels, self.config)
+        return self.answered(ImageClassifierOutput, encoded, return_dict, loss=loss, logits=logits)
 
 
 class DeiTForImageClassification(ViTForImageClassification):
@@ -230,14 +250,6 @@ class DeiTForImageClassification(ViTForImageClassification):
 
     config_class, body_class = DeiTConfig, DeiTModel
     body = "deit"
-
-
-class DistilledScores(NamedTuple):
-    """logits, the mean of the two others: cls_logits and distillation_logits, (B, num_labels) each."""
-
-    logits: Tensor
-    cls_logits: Tensor
-    distillation_logits: Tensor
 
 
 class DeiTForImageClassificationWithTeacher(PretrainedModel):
@@ -255,7 +267,11 @@ class DeiTForImageClassificationWithTeacher(PretrainedModel):
             head = nn.Linear(config.hidden_size, config.num_labels)
             self.add_module(name, initialised(head, config.initializer_range))
 
-    def forward(self, pixel_values: Tensor, **more: Any) -> DistilledScores:
-        x = self.deit(pixel_values, **more).last_hidden_state  # (B, 2 + patches, D)
+    def forward(
+        self, pixel_values: Tensor, *, return_dict: bool | None = None, **more: Any
+    ) -> DeiTForImageClassificationWithTeacherOutput:
+        encoded = self.deit(pixel_values, **more, return_dict=True)
+        x = encoded.last_hidden_state  # (B, 2 + patches, D)
         own, taught = self.cls_classifier(x[:, 0]), self.distillation_classifier(x[:, 1])
-        return DistilledScores((own + taught) / 2, own, taught)
+        found = {"logits": (own + taught) / 2, "cls_logits": own, "distillation_logits": taught}
+        return self.answered(DeiTForImageClassificationWithTeacherOutput, encoded, return_dict, **found)
