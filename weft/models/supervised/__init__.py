@@ -84,7 +84,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("ImageClassifierOutput", "MaskedLMOutput", "ModelOutput", "NextSentencePredictorOutput"),
         *("QuestionAnsweringModelOutput", "Seq2SeqLMOutput", "Seq2SeqModelOutput"),
         *("Seq2SeqSequenceClassifierOutput", "SequenceClassifierOutput", "SequenceClassifierOutputWithPast"),
-        *("TokenClassifierOutput"),
+        "TokenClassifierOutput",
     ),
     "sentences": ("SentenceEncoder",),
     "t5": ("T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model"),
