@@ -57,6 +57,7 @@ class Primitive:
     reads: str | None = None  # 'shapes': remember only shapes and types whatever vjp seems to read
     gradient_output: int | None = None  # for several outputs: which may carry gradients (None: floating ones)
     results: int | None = None  # for several outputs: how many of them, from the first on, vjp gets gradients of
+    in_order = True  # whether results lie in order (contiguous) whatever the inputs do; False: as `reference` made them
 
     reference: Callable
     vjp: Callable | None = None
@@ -91,7 +92,11 @@ class Primitive:
         else:
             result = mode.run(self.compute, *arrays, **params)
         if result.__class__ is tuple:
+            if self.in_order:
+                result = [r if r.flags.c_contiguous else r.copy() for r in result]
             return self.record_many(tuple(wrap(r) for r in result), inputs, params)
+        if self.in_order and not result.flags.c_contiguous:
+            result = result.copy()
         return self.record(wrap(result), inputs, params)
 
     def compute(self, *arrays: Any, **params: Any) -> Any:

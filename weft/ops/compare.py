@@ -153,7 +153,7 @@ class Isreal(Comparison):
     inplace = False
 
     def reference(self, x):
-        return x.imag == 0 if x.dtype.kind == "c" else np.ones(x.shape, np.bool_)
+        return x.imag == 0 if x.dtype.kind == "c" else np.equal(x, x) | True
 
     def lower(self, f, x):
         return f.const("i1", True, x.lanes)

@@ -13,7 +13,7 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from . import base
 from .elementwise import CAST
-from .operands import broadcast_error
+from .operands import broadcast_error, kept_copy
 from .pointwise import Elementwise
 from .primitive import operation, write
 from .typed import TYPED, TypedTensor
@@ -25,7 +25,7 @@ class Clone(Elementwise):
     public = False
 
     def reference(self, x, *, order):
-        return np.array(x, order=order)
+        return kept_copy(x, x.dtype) if order == "K" else np.array(x, order=order)
 
     def operands(self, inputs):
         return None, list(inputs)

@@ -15,7 +15,7 @@ def _fresh(name: str) -> None:
 
     def copied(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         result = method(input, *args, **kwargs)
-        return tuple(part.clone() for part in result) if isinstance(result, tuple) else result.clone()
+        return tuple(_copy(part) for part in result) if isinstance(result, tuple) else _copy(result)
 
     copied.__name__ = copied.__qualname__ = f"{name}_copy"
     copied.__doc__ = f"`{name}` as a copy: the result has memory of its own."
@@ -32,10 +32,14 @@ for _name in """
 @operation(method=False, out=True)
 def alias_copy(input: Tensor) -> Tensor:
     """The same elements in memory of their own."""
-    return input.clone()
+    return _copy(input)
 
 
 @operation(method=False, out=True)
 def view_copy(input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
     """`view` as a copy; sizes that the memory does not allow as a view are fine, too."""
-    return input.contiguous().view(*size, dtype=dtype).clone()
+    return _copy(input.contiguous().view(*size, dtype=dtype))
+
+
+def _copy(x: Tensor) -> Tensor:
+    return x.clone(memory_format="contiguous_format")

@@ -22,7 +22,7 @@ from ..dtype import dtype as dtype_type
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..sizes import Size
 from ..tensor import Tensor, wrap
-from .operands import is_number, python_int
+from .operands import is_number, kept_empty, python_int
 from .primitive import operation, write_out
 
 # ------------------------------------------------------------------------------------- from data
@@ -416,8 +416,8 @@ def like(
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     if input._interpreter is not None and input._interpreter.level:
         return input._filled(0 if value is None else value).to(kind)
-    order = "C" if str(memory_format).endswith("contiguous_format") else "K"
-    array = np.empty_like(input._window(), kind.np, order=order)
+    window, in_order = input._window(), str(memory_format).endswith("contiguous_format")
+    array = np.empty(window.shape, kind.np) if in_order else kept_empty(window, kind.np)
     if value is not None:
         array.fill(checked_number(value, kind, name)[()])
     return made(array, requires_grad, device)

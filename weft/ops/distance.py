@@ -47,7 +47,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = MOD
     if p == 2 and (number == 1 or (number == 0 and many)):
         return _root(_squared_by_product(x1, x2))
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)  # (…, P, R, M)
-    return _length(difference, p)
+    return _length(difference, p).contiguous()
 
 
 def _squared_by_product(x1: Tensor, x2: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from ..autograd.modes import mode
 from ..dtype import COMPLEX, INTEGER
 from ..errors import DtypeError
 from ..tensor import Tensor, wrap
-from .operands import broadcast_error, is_number, scalar_array
+from .operands import broadcast_error, is_number, kept_copy, scalar_array
 from .pointwise import Elementwise
 from .primitive import operation, register_module, write_out
 
@@ -35,7 +35,7 @@ class Cast(Elementwise):
             x = x.real
         if to.np.kind in "iu" and x.dtype.kind in "fV":
             return _float_to_integer(x, to.np)
-        return x.astype(to.np)
+        return x.astype(to.np) if 0 not in x.strides else kept_copy(x, to.np)
 
     def operands(self, inputs):
         return None, list(inputs)
@@ -60,8 +60,8 @@ class Cast(Elementwise):
 def _float_to_integer(x: np.ndarray, kind: np.dtype) -> np.ndarray:
     """Through int64, so that negative values wrap into unsigned types as they do in PyTorch."""
     if kind in (np.int64, np.uint64):
-        return x.astype(kind)
-    return x.astype(np.int64).astype(kind)
+        return kept_copy(x, kind)
+    return kept_copy(x, np.dtype(np.int64)).astype(kind)
 
 
 CAST = Cast()

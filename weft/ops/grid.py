@@ -76,7 +76,18 @@ def _triangle(input: Tensor, diagonal: int, lower: bool, name: str) -> Tensor:
     rows, columns = input.shape[-2:]
     k = python_int(diagonal, name)
     kept = np.tri(rows, columns, k, np.bool_) if lower else ~np.tri(rows, columns, k - 1, np.bool_)
-    return where(wrap(kept), input, False)
+    whole = input if input.ndim == 2 or _rows_dense(input) else input.contiguous()
+    return where(wrap(kept), whole, False)
+
+
+def _rows_dense(x: Tensor) -> bool:
+    """Whether the batch dimensions lie in order around matrices of any layout: only then is the layout kept."""
+    size, expected = x.shape[-1] * x.shape[-2], 1
+    for length, stride in zip(reversed(x.shape[:-2]), reversed(x.stride()[:-2]), strict=True):
+        if length > 1 and stride != size * expected:
+            return False
+        expected *= length
+    return True
 
 
 @operation(out=True, inplace=True)

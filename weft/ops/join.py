@@ -155,7 +155,7 @@ def repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Tensor:
         return self.reshape(shape).clone()
     thin = [n for size in shape for n in (1, size)]  # (1, s₀, 1, s₁, …)
     wide = [n for count, size in zip(counts, shape, strict=True) for n in (count, size)]  # (r₀, s₀, r₁, s₁, …)
-    return self.reshape(thin).expand(wide).reshape([c * s for c, s in zip(counts, shape, strict=True)])
+    return self.reshape(thin).expand(wide).reshape([c * s for c, s in zip(counts, shape, strict=True)]).contiguous()
 
 
 @operation()
@@ -186,7 +186,7 @@ def repeat_interleave(
         raise ShapeError(f"repeat_interleave: repeats can not be negative, got {count}")
     shape = tuple(x.shape)
     wide = x.unsqueeze(d + 1).expand((*shape[: d + 1], count, *shape[d + 1 :]))
-    return wide.reshape((*shape[:d], shape[d] * count, *shape[d + 1 :]))
+    return wide.reshape((*shape[:d], shape[d] * count, *shape[d + 1 :])).contiguous()
 
 
 def _repeated_places(repeats: Tensor, length: int, output_size: int | None) -> np.ndarray:
@@ -211,7 +211,7 @@ def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """The elements in reverse order along the given dimensions, copied."""
     given = wrap_dims(sizes_from(axes if dims is None else (dims,), "flip"), input.ndim, "flip")
     index = tuple((None, None, -1) if d in given else ALL for d in range(input.ndim))
-    return SLICE(input, index=index).clone(memory_format="contiguous_format")
+    return SLICE(input, index=index).clone()
 
 
 @operation()
@@ -244,7 +244,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         )
     turns = k % 4
     if turns == 0:
-        return input.clone()
+        return input.clone(memory_format="contiguous_format")
     if turns == 2:
         return flip(input, first, second)
     return flip(input, second if turns == 1 else first).transpose(first, second)

@@ -177,7 +177,7 @@ def _lu_solved(name: str, packed: Tensor, pivots: Tensor, b: Tensor, left: bool,
             f"{tuple(pivots.shape)}; pass the pivots of lu_factor"
         )
     if not left:  # X A = B  ⇔  Aᴴ Xᴴ = Bᴴ
-        return adjoint(_lu_solved(name, packed, pivots, adjoint(b), True, not adjoint_))
+        return adjoint(_lu_solved(name, packed, pivots, adjoint(b), True, not adjoint_)).contiguous()
     permutation = PIVOT_MATRIX(pivots, rows=packed.shape[-1], kind=packed.dtype)
     if adjoint_:  # Aᴴ = Uᴴ Lᴴ Pᵀ
         middle = TRIANGULAR(adjoint(packed), b, upper=False, unit=False)

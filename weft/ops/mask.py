@@ -28,7 +28,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor) and value.is_complex() and not input.is_complex():
         raise DtypeError(f"masked_fill: a value of type {value.dtype} can't be cast to {input.dtype}")
     try:
-        return where(mask, as_value(input, value), input)
+        return where(mask, as_value(input, value), input).contiguous()
     except ShapeError:
         raise broadcast_error("masked_fill", tuple(input.shape), tuple(mask.shape)) from None
 
@@ -79,7 +79,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all non-zero elements: one a row, or one tensor for each dimension."""
     array = input.array
     if as_tuple:
-        return tuple(wrap(i) for i in np.nonzero(np.atleast_1d(array)))
+        return tuple(wrap(i.copy()) for i in np.nonzero(np.atleast_1d(array)))  # columns of one array
     if array.ndim == 0:
         return wrap(np.zeros((int(bool(array)), 0), np.int64))
     return wrap(np.stack(np.nonzero(array), axis=1))

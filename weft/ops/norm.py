@@ -160,4 +160,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     d = wrap_dim(dim, input.ndim, "renorm")
     others = tuple(i for i in range(input.ndim) if i != d)
     length = vector_norm(input, p, others, True)
-    return input * where(length > maxnorm, maxnorm / (length + 1e-7), 1.0)
+    return (input * where(length > maxnorm, maxnorm / (length + 1e-7), 1.0)).contiguous()

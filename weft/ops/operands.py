@@ -34,6 +34,24 @@ def scalar_array(value: Any, kind: np.dtype) -> ndarray:
     return found
 
 
+def kept_copy(a: ndarray, kind: np.dtype) -> ndarray:
+    """The elements in another type, in memory laid out like `a`; where elements share memory (stride 0), as NumPy does
+    for results of operations, not for copies."""
+    if 0 not in a.strides:
+        return a.astype(kind)
+    out = kept_empty(a, kind)
+    np.copyto(out, a, casting="unsafe")
+    return out
+
+
+def kept_empty(a: ndarray, kind: np.dtype) -> ndarray:
+    """An array of no values that lies in memory as an elementwise result of `a` does."""
+    if 0 not in a.strides or not a.size:
+        return np.empty_like(a, kind, subok=False)
+    flags = [["readonly"], ["writeonly", "allocate"]]
+    return np.nditer([a, None], [], flags, [a.dtype, kind], order="K", casting="unsafe").operands[1]
+
+
 def is_operand(value: Any) -> bool:
     """Whether an operator takes it: tensors, numbers, NumPy arrays."""
     return isinstance(value, (Tensor, bool, int, float, complex, np.generic, ndarray))

@@ -102,7 +102,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
             return input.clone()
         if isinstance(exponent, int) and exponent < 0 and input.dtype.category < FLOAT:
             raise DtypeError("pow: integers to negative integer powers are not allowed; convert with .float() first")
-    return POW.fast(input, exponent)
+    return POW.fast(input, exponent) if isinstance(input, Tensor) else POW.fast(input, exponent).contiguous()
 
 
 pow = operation(out=True, inplace=True, kind="Elementwise", primitive=POW)(pow)
@@ -172,7 +172,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2^other."""
     need_tensor("ldexp", input=input, other=other)
-    power = pow(2.0, other)
+    power = POW.fast(2.0, other)
     return input * (power.to(input.dtype) if other.dtype.category < FLOAT <= input.dtype.category else power)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..runtime.lazy import LazyModule
+from .operands import kept_copy
 from .primitive import PRIMITIVES, register_module
 from .special import SpecialOnly
 
@@ -24,7 +25,7 @@ class Polynomial(SpecialOnly, abstract=True):
 
     def reference(self, x, n):
         order = n.astype(np.int64)
-        p = self.value(x.astype(np.float64), np.maximum(order, 0))
+        p = self.value(kept_copy(x, np.dtype(np.float64)), np.maximum(order, 0))
         return np.where(order < 0, 0, np.where(order == 0, 1, p)).astype(x.dtype)
 
     def lower(self, f, x, n):

@@ -133,4 +133,4 @@ hsplit, vsplit, dsplit = _axis_split("hsplit", 1, 1), _axis_split("vsplit", 2, 0
 @operation(out=True)
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` consecutive slices from `start` along `dim`, copied."""
-    return input.narrow(dim, start, length).clone()
+    return input.narrow(dim, start, length).clone(memory_format="contiguous_format")

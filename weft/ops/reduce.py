@@ -214,7 +214,10 @@ def _quick(primitive: Reduction, x: Tensor, dim: tuple[int, ...] | None, keepdim
     else:
         y = mode.run(primitive.reference, a, dim=dim, keepdim=keepdim)
     out = new(Tensor)
-    out.array = y if y.__class__ is np.ndarray else np.asarray(y)
+    if y.__class__ is np.ndarray:
+        out.array = y if y.flags.c_contiguous else y.copy()
+    else:
+        out.array = np.asarray(y)
     if x._needs_grad and mode.grad:
         params = {"dim": tuple(range(a.ndim)) if dim is None else dim, "keepdim": keepdim}
         out.node = primitive.make_node(out, (x,), params, ONE_NEEDS)

@@ -232,7 +232,7 @@ def _solved(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[T
         solution, info = SOLVE(a, right, check=title)
         return (solution.squeeze(-1) if vector else solution), info
     solution, info = SOLVE(a.transpose(-2, -1), right.transpose(-2, -1), check=title)
-    return solution.transpose(-2, -1), info
+    return solution.transpose(-2, -1).contiguous(), info
 
 
 @operation("linalg.solve", method=False, out=True)
@@ -420,7 +420,7 @@ def _power(A: Tensor, n: int, name: str) -> Tensor:
     """Aⁿ by repeated squaring: one product for each binary digit of n, and one for each 1 among them."""
     need_square(name, A)
     if n == 0:
-        return where(wrap(np.ones((), np.bool_)), identity(A), A)  # part of the graph, with gradient 0
+        return where(wrap(np.ones((), np.bool_)), identity(A), A.contiguous())  # part of the graph, with gradient 0
     if n < 0:
         need_inexact(name, A)
         A, n = INVERSE(A, check=name)[0], -n
@@ -430,7 +430,7 @@ def _power(A: Tensor, n: int, name: str) -> Tensor:
             result = A if result is None else product(result, A, name)
         n >>= 1
         if not n:
-            return result.clone() if result is A else result
+            return result.clone(memory_format="contiguous_format") if result is A else result
         A = product(A, A, name)
 
 

@@ -165,7 +165,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Kth
             f"kthvalue: selected number k out of range for dimension {d}: k={k}, the size is {size} (k counts from 1)"
         )
     order = order_of(input, dim, False, "kthvalue")
-    return Kthvalue(*taken(input, order.narrow(d, k - 1, 1) if input.ndim else order, d, keepdim))
+    return Kthvalue(*taken(input, order.narrow(d, k - 1, 1).contiguous() if input.ndim else order, d, keepdim))
 
 
 @axis_operation()

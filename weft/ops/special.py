@@ -415,7 +415,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
     steps = x.new_tensor([-j / 2 for j in range(p)])
     terms = (x.unsqueeze(-1) + steps).lgamma()  # (…,) → (…, p)
-    return terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+    return (terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)).contiguous()
 
 
 @operation(out=True, inplace=True)

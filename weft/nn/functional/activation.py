@@ -174,13 +174,15 @@ def rrelu(
     if lower > upper:
         raise ValueError(f"rrelu: lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
     if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
+        y = leaky_relu(input, (lower + upper) / 2, inplace)
+        return y if inplace else y.contiguous()
 
     def body(x: Tensor) -> Tensor:
         slope = weft.rand_like(x) * (upper - lower) + lower
         return weft.where(x > 0, x, x * slope)
 
-    return pointwise("rrelu", input, inplace, body)
+    y = pointwise("rrelu", input, inplace, body)
+    return y if inplace else y.contiguous()
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
@@ -200,7 +202,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x where |x| > lambd, else 0. Shape: any → the same."""
-    return pointwise("hardshrink", input, False, lambda x: x.masked_fill((x >= -lambd) & (x <= lambd), 0))
+    return pointwise("hardshrink", input, False, lambda x: weft.where((x >= -lambd) & (x <= lambd), 0, x))
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -268,7 +270,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     def body(x: Tensor) -> Tensor:
         scaled = x if beta == 1 else x * beta
         straight = scaled > threshold
-        soft = scaled.masked_fill(straight, 0).exp().log1p()
+        soft = weft.where(straight, 0, scaled).exp().log1p()
         return weft.where(straight, x, soft if beta == 1 else soft / beta)
 
     return pointwise("softplus", input, False, body, keep=with_slope)
@@ -276,7 +278,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(1 / (1 + e⁻ˣ)) = −log(1 + e⁻ˣ), without overflow. Shape: any → the same."""
-    return pointwise("logsigmoid", input, False, lambda x: -log1pexp(-x))
+    return pointwise("logsigmoid", input, False, lambda x: -log1pexp(-x)).contiguous()
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -426,4 +428,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(tensor.max()) + 1
     elif num_classes < 1 or any_true(tensor >= num_classes):
         raise IndexRangeError(f"one_hot: class values must be smaller than num_classes={num_classes}")
-    return (tensor.unsqueeze(-1) == weft.arange(num_classes)).long()
+    return (tensor.unsqueeze(-1) == weft.arange(num_classes)).long().contiguous()

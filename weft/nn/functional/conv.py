@@ -162,7 +162,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     if input.ndim != 3 or weight.ndim != 3:
         raise ShapeError(f"conv_tbc: expects 3D input and weight, got {list(input.shape)} and {list(weight.shape)}")
     y = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)  # (B, C, T′)
-    return y.permute(2, 0, 1)
+    return y.permute(2, 0, 1).contiguous()
 
 
 # --------------------------------------------------------------------------- transposed convolution

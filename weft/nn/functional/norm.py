@@ -43,7 +43,8 @@ def batch_norm(
         return input.clone()
     x, mean, variance, scale, shift = widened(input, running_mean, running_var, weight, bias)
     if not training:
-        return _normalized_by(x, mean, variance, scale, shift, eps).to(input.dtype)
+        y = _normalized_by(x, mean, variance, scale, shift, eps).to(input.dtype)
+        return y if y.ndim > 3 and y.movedim(1, -1).is_contiguous() else y.contiguous()
     y, mean, variance = _channels_normalized(x, scale, shift, 0, eps)
     count = input.numel() // max(input.shape[1], 1)
     if running_mean is not None and count:
