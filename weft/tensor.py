@@ -180,6 +180,8 @@ class Tensor(Borders):
         if requires_grad and self._inference:
             raise AutogradError("requires_grad: a tensor made in inference_mode cannot require grad; .clone() it first")
         self._needs_grad = bool(requires_grad)
+        if requires_grad and tape.mode.forward:  # of a variable of forward mode: from here on gradients are wanted, too
+            tape.edge_of(self)._forward_only = False
         return self
 
     @property
@@ -306,7 +308,7 @@ class Tensor(Borders):
 
     def _check_writable(self, name: str) -> None:
         """Refuse in-place writes that would falsify gradients or touch several elements at once."""
-        if tape.mode.grad and (self._base if self._base is not None else self)._is_grad_leaf():
+        if tape.mode.grad is True and (self._base if self._base is not None else self)._is_grad_leaf():
             what = "a view of a leaf tensor" if self._base is not None else "a leaf tensor"
             raise AutogradError(
                 f"{name}: {what} that requires grad is being used in an in-place operation; wrap the "

@@ -32,6 +32,7 @@ __all__ = [
     "draw_graph",
     "enable_grad",
     "fixed_point",
+    "forward_ad",
     "function",
     "functional",
     "grad",
@@ -50,7 +51,7 @@ __all__ = [
 
 __getattr__, __dir__ = _later(
     __name__,
-    ("functional",),
+    ("forward_ad", "functional"),
     {
         "backprop": ("backprop_mlp",),
         "check": ("GradcheckError", "gradcheck", "gradgradcheck"),

@@ -20,9 +20,10 @@ from ..ops.formula import Meta
 from ..ops.inplace import rebase
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
-from .modes import mode, no_grad, switches
+from .forward import by_adjoint
+from .modes import mode, no_grad, switches, unrecorded
 from .saved import Packed, packed, relinked, unpacked
-from .tape import Node, counter, edge_of, watch
+from .tape import Node, counter, edge_of, push_along, watch
 
 
 class FunctionCtx:
@@ -30,10 +31,12 @@ class FunctionCtx:
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
+    _pushing = False  # whether `jvp` is running
 
     def __init__(self) -> None:
         self._to_save: tuple[Any, ...] = ()
         self._saved: list[Any] = []
+        self._for_forward: tuple[Any, ...] | None = None
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
 
@@ -48,7 +51,8 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Accepted for PyTorch's sake: forward mode is made from `backward`."""
+        """Keep tensors for `jvp`, where `saved_tensors` returns them."""
+        self._for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs `forward` changed in place; it must return them."""
@@ -65,6 +69,8 @@ class FunctionCtx:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The saved tensors, checked for in-place changes since they were saved."""
+        if self._pushing:
+            return self._for_forward
         return tuple(entry() if entry is not None else None for entry in self._saved)
 
     @property
@@ -167,6 +173,7 @@ class Function:
 
     `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`, computes;
     `backward(ctx, *grad_outputs)` returns one gradient (or None) for each argument.
+    Forward mode is made from `backward`, unless `jvp(ctx, *tangents)` returns one tangent for each output.
     For `vmap`: set `generate_vmap_rule = True`, or write `vmap(info, in_dims, *args)`, which
     returns (outputs, out_dims).
 
@@ -199,6 +206,10 @@ class Function:
     @staticmethod
     def backward(ctx: FunctionCtx, *grad_outputs: Any) -> Any:
         raise NotImplementedError("Function: a subclass must have a static method backward(ctx, *grad_outputs)")
+
+    @staticmethod
+    def jvp(ctx: FunctionCtx, *grad_inputs: Any) -> Any:
+        raise NotImplementedError("Function: jvp is not written")
 
     @staticmethod
     def vmap(info: VmapInfo, in_dims: tuple[Any, ...], *args: Any) -> Any:
@@ -240,7 +251,7 @@ def _recorded(cls: type[Function], args: tuple[Any, ...]) -> Any:
     edges = tuple(edge_of(x) if need else None for x, need in zip(args, needs, strict=True))
     ctx = FunctionCtx()
     ctx.needs_input_grad = needs
-    with no_grad():
+    with unrecorded():
         if cls.setup_context is not Function.setup_context:
             result = cls.forward(*args)
             cls.setup_context(ctx, args, result)
@@ -252,7 +263,7 @@ def _recorded(cls: type[Function], args: tuple[Any, ...]) -> Any:
         return result
     inputs = {id(x) for x in args if isinstance(x, Tensor)}
     dirty = {id(x) for x in ctx._dirty}
-    with no_grad():  # an input that is handed through becomes an output of its own
+    with unrecorded():  # an input that is handed through becomes an output of its own
         outputs = [same_memory(y) if id(y) in inputs and id(y) not in dirty else y for y in outputs]
     _put_on_tape(cls, ctx, args, edges, outputs)
     return tuple(outputs) if isinstance(result, tuple) else outputs[0]
@@ -288,6 +299,7 @@ def _put_on_tape(
             y.node, y._needs_grad = made, True
     ctx._save(node, outputs)
     node.saved, node.keeps = ctx, bool(ctx._saved)
+    push_along(node, outputs[0] if alone else tuple(outputs))
     if switches.anomaly:
         with no_hooks():
             watch(node, None)
@@ -329,6 +341,18 @@ class _Custom:
             return [
                 self._fitted(r, index) if node.edges[index] is not None else None for index, r in enumerate(results)
             ]
+
+    def push(self, node: Node, out: Any, tangents: Sequence[Any]) -> Any:
+        """The user's `jvp`, or what follows from `backward`."""
+        if self.cls.jvp is Function.jvp or any(self.input_levels):
+            useful = [t is not None for t in tangents]
+            return by_adjoint(lambda u: self.pull(node, u, useful), out, tangents)
+        ctx: FunctionCtx = node.saved
+        ctx._pushing = ctx._for_forward is not None
+        try:
+            return self.cls.jvp(ctx, *tangents)
+        finally:
+            ctx._pushing = False
 
     def _zeros(self, index: int, ctx: FunctionCtx) -> Tensor | None:
         meta = self.outputs[index]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import AutogradError, ShapeError
-from ..ops.batching import basis, one_row, reshaped, same_memory, stacked
+from ..ops.batching import basis, one_row, reshaped, stacked, variable
 from ..tensor import Tensor
 from . import tape
 from .batched import vmap
@@ -50,7 +50,7 @@ class _Call:
 
     def _variable(self, x: Tensor) -> Tensor:
         if self.create_graph and x.requires_grad:
-            return same_memory(x)
+            return variable(x)
         return x.detach().requires_grad_()
 
     def pulled(self, outputs: Sequence[Tensor], seeds: Sequence[Tensor], what: str, create: bool) -> list[Tensor]:
@@ -194,8 +194,9 @@ def hessian(
     args = _as_tuple(inputs, "inputs", "hessian")
 
     def gradient(*xs: Tensor) -> tuple[Tensor, ...]:
-        call = _Call(func, xs, True, strict, "hessian")
-        return tuple(call.pulled([call.scalar()], [call.scalar()._filled(1)], "the output", True))
+        with enable_grad():
+            call = _Call(func, xs, True, strict, "hessian")
+            return tuple(call.pulled([call.scalar()], [call.scalar()._filled(1)], "the output", True))
 
     found = jacobian(gradient, args, create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if isinstance(inputs, (tuple, list)) else found[0][0]

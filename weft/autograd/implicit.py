@@ -9,12 +9,12 @@ from typing import Any
 
 from ..dtype import finfo
 from ..errors import AutogradError, ShapeError
-from ..ops.batching import largest, magnitude, same_memory
+from ..ops.batching import largest, magnitude, variable
 from ..tensor import Tensor
 from . import tape
 from .batched import physical
 from .function import Function, FunctionCtx
-from .modes import enable_grad, is_grad_enabled, no_grad
+from .modes import enable_grad, mode, unrecorded
 
 __all__ = ["fixed_point", "straight_through"]
 
@@ -119,7 +119,7 @@ def _adjoint_step(f: Callable, params: list[Any]) -> Callable:
 
 def _pulled(f: Callable, x: Tensor, params: list[Any], w: Tensor, by_state: bool) -> list[Tensor]:
     """(∂f/∂x)ᵀ w, or (∂f/∂θ)ᵀ w for every tensor among the parameters."""
-    attached = is_grad_enabled()
+    attached = bool(mode.grad)
     with enable_grad():
         state = _variable(x, attached)
         current = [_variable(p, attached) if isinstance(p, Tensor) else p for p in params]
@@ -133,13 +133,13 @@ def _pulled(f: Callable, x: Tensor, params: list[Any], w: Tensor, by_state: bool
 def _variable(x: Tensor, attached: bool) -> Tensor:
     """x with a place of its own on the tape, so that derivatives by it are partial ones."""
     if attached and x.requires_grad:
-        return same_memory(x)
+        return variable(x)
     return x.detach().requires_grad_(x.is_floating_point() or x.is_complex())
 
 
 def _iterated(step: Callable, x: Tensor, tol: float, max_iter: int) -> Tensor:
     """x, step(x), step(step(x)), … until nothing changes any more."""
-    with no_grad():
+    with unrecorded():
         for _ in range(max_iter):
             following = step(x)
             if following.shape != x.shape:

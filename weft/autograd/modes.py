@@ -19,7 +19,8 @@ class _Mode(threading.local):
     cost of a plain call; the user's own NumPy settings stay as they are.
     """
 
-    grad = True
+    grad: bool | str = True  # FORWARD: nodes are made to push tangents along and are then let go
+    forward: tuple[Any, ...] = ()  # the running forward passes (forward.py), outermost first
     inference = False
     saved_hooks: tuple[Callable, Callable] | None = None
     sampling: Callable | None = None  # a transform that takes over random draws
@@ -37,14 +38,16 @@ class _Switches:
     anomaly = False
     check_nan = True
     hooks = 0  # how many saved_tensors_hooks are open, in all threads
+    passes = 0  # how many forward passes are running, in all threads
     noting: Callable | None = None  # called with each new node and its result
     watching = False  # any of these: one flag to ask in the hot path
     inferring = False  # whether any thread has ever been in inference mode: cheaper to ask than this thread's mode
 
     def renew(self) -> None:
-        self.watching = self.anomaly or self.hooks > 0 or self.noting is not None
+        self.watching = self.anomaly or self.hooks > 0 or self.passes > 0 or self.noting is not None
 
 
+FORWARD = "forward"
 mode = _Mode()
 switches = _Switches()
 
@@ -54,12 +57,15 @@ class _Switch:
 
     settings: dict[str, Any] = {}  # noqa: RUF012  overwritten by subclasses
     where: Any = mode
+    stops_tangents = False
 
     def __enter__(self) -> None:
         stack = self.__dict__.setdefault("_before", [])
         stack.append({name: getattr(self.where, name) for name in self.settings})
         for name, value in self.settings.items():
             setattr(self.where, name, value)
+        if mode.grad is False and mode.forward and not self.stops_tangents:
+            mode.grad = FORWARD
 
     def __exit__(self, *_: object) -> None:
         for name, value in self.__dict__["_before"].pop().items():
@@ -117,6 +123,12 @@ class no_grad(_Switch):
     def __init__(self, function: Callable | None = None) -> None: ...
 
 
+class unrecorded(no_grad):
+    """`no_grad` that holds for forward mode as well, for the engine's own use."""
+
+    stops_tangents = True
+
+
 class enable_grad(no_grad):
     """Within it recording is on, even inside `no_grad`."""
 
@@ -146,6 +158,8 @@ class set_grad_enabled(_Switch):
 class inference_mode(_Switch):
     """Like `no_grad`; tensors made within are marked and can never be recorded later."""
 
+    stops_tangents = True
+
     def __new__(cls, mode: Any = True) -> Any:
         switches.inferring = True
         switch = super().__new__(cls)
@@ -160,7 +174,7 @@ class inference_mode(_Switch):
 
 def is_grad_enabled() -> bool:
     """Whether operations are recorded in this thread now."""
-    return mode.grad
+    return mode.grad is True
 
 
 def is_inference_mode_enabled() -> bool:

@@ -137,6 +137,7 @@ def pack_node(node: Node, out: Any) -> None:
     node.saved = [packed(x) if hasattr(x, "detach") else x for x in node.saved]
     node.versions = None
     if node.output_counter is not None:  # it saved its output
+        out = node.op.kept(out)
         node.output = tuple(Packed(o) for o in out) if isinstance(out, tuple) else Packed(out)
     node.op = _Unpacking(node.op)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError, ShapeError, TransformError
 from ..runtime.frames import is_ours
-from .modes import mode, switches
+from .modes import FORWARD, mode, switches
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -42,6 +42,8 @@ class Node:
     pre_hooks: dict[int, Callable] | None = None
     retained: list[Any] | None = None
     trace: str | None = None
+    _tangents: dict[Any, Any] | None = None  # of its output, by forward pass (forward.py)
+    _forward_only = False  # recorded for forward mode alone: no sweep will come
     keeps = False  # whether it saved tensors, and so can be used only once
     freed = False
     order = 0
@@ -147,15 +149,24 @@ def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
 
 
 def watch(node: Node, out: Any) -> None:
-    """Do with a new node what anomaly detection, hooks on saved tensors and drawings ask for."""
+    """Do with a new node what anomaly detection, hooks on saved tensors, drawings and forward mode ask for."""
     if switches.noting is not None:
         switches.noting(node, out)
+    push_along(node, out)
     if mode.saved_hooks is not None:
         from .saved import pack_node
 
         pack_node(node, out)
     if switches.anomaly:
         node.trace = forward_trace()
+
+
+def push_along(node: Node, out: Any) -> None:
+    """Give a new node the tangents of its output, where forward passes are running."""
+    if mode.forward:
+        from .forward import push_node
+
+        push_node(node, out)
 
 
 def forward_trace() -> str:
@@ -230,7 +241,7 @@ def sweep(
         wanted = {id(t) for t in targets}
         useful = _reaching(nodes, wanted)
     before = mode.grad
-    mode.grad = create_graph
+    mode.grad = create_graph or (FORWARD if mode.forward else False)
     check_nan = switches.anomaly and switches.check_nan
     try:
         for node in reversed(nodes):

@@ -4,8 +4,8 @@ Each transform gives its arguments a place of their own on the tape, runs the fu
 A result stays attached to the graph only if it depends on something beyond the transform's own
 variables: an outer transform's variable, or a leaf of the user's.
 
-Forward mode is reverse mode twice: u ↦ Jᵀu is linear, and its own adjoint is v ↦ Jv. That needs
-nothing of the operations but their gradients, and so composes to any order.
+Forward mode runs the function once, the tangents beside it (forward.py). `linearize`, whose result is called with
+many tangents later, is reverse mode twice: u ↦ Jᵀu is linear, and its own adjoint is v ↦ Jv.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import AutogradError, ShapeError
-from ..ops.batching import basis, reshaped, same_memory
+from ..ops.batching import basis, basis_of, from_front, joined, piece, pieces, reshaped, same_memory, variable
+from ..random import get_rng_state, set_rng_state
 from ..tensor import Tensor
 from ..utils.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from . import tape
-from .batched import varied, vmap
+from .batched import Level, entered, live_levels, varied, vmap
+from .forward import Pass, have_tangents
 from .modes import enable_grad, mode
 from .tape import edge_of, leaves
 
@@ -44,8 +46,8 @@ ALWAYS = (True,)
 class Variables:
     """The arguments that one transform differentiates by, each with its own place on the tape."""
 
-    def __init__(self, tree: Any, name: str) -> None:
-        self.name, self.recording = name, mode.grad
+    def __init__(self, tree: Any, name: str, forward: bool = False) -> None:
+        self.name, self.recording, self.forward = name, mode.grad, forward
         given, self.spec = tree_flatten(tree)
         self.own: set[int] = set()
         self.running = [True]  # for other transforms its variables are leaves only while the function runs
@@ -57,7 +59,7 @@ class Variables:
             raise ValueError(f"{self.name}: can differentiate only by tensors, got {type(x).__name__}")
         x = varied(x)
         if self.recording and x.requires_grad:
-            return same_memory(x)
+            return same_memory(x) if self.forward else variable(x)
         return self.leaf(x.detach())
 
     def leaf(self, x: Tensor) -> Tensor:
@@ -75,6 +77,8 @@ class Variables:
     def attached(self, tensors: Sequence[Any]) -> bool:
         """Whether any of the tensors depends on leaves that are not this transform's own."""
         roots = [edge_of(x) for x in tensors if isinstance(x, Tensor) and x.requires_grad]
+        if mode.forward and have_tangents(roots):
+            return True
         return any(key not in self.own and getattr(x, "_running", ALWAYS)[0] for key, x in leaves(roots).items())
 
     def released(self, tree: Any) -> Any:
@@ -100,7 +104,7 @@ def pull(
     if not pairs:
         return [None] * len(inputs)
     outputs, seeds = zip(*pairs, strict=True)
-    create = mode.grad and scope.attached([*outputs, *seeds])
+    create = mode.grad is True and scope.attached([*outputs, *seeds])
     found = tape.grad(outputs, inputs, seeds, retain or create, create, allow_unused=True)
     return [None if g is None else scope._released(g) for g in found] if create else found
 
@@ -284,7 +288,14 @@ def linearize(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
 
 
 def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """(f(x), Jv) for primals x and tangents v, both tuples; with aux a third."""
+    """(f(x), Jv) for primals x and tangents v, both tuples; with aux a third.
+
+    Forward mode: the tangents are computed beside the values, and no more is kept than the function itself keeps.
+
+    >>> import weft
+    >>> weft.func.jvp(weft.sin, (weft.zeros(2),), (weft.tensor([1.0, 3.0]),))
+    (tensor([0., 0.]), tensor([1., 3.]))
+    """
     if not isinstance(primals, tuple):
         raise AutogradError(f"jvp: expected primals to be a tuple, so that f(*primals) works, got {type(primals)}")
     if tree_flatten(tangents)[1] != tree_flatten(primals)[1]:
@@ -292,8 +303,31 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
             f"jvp: expected primals and tangents to have the same structure, got {tree_flatten(primals)[1]} and "
             f"{tree_flatten(tangents)[1]}"
         )
-    result, push, *aux = linearize(func, *primals, has_aux=has_aux)
-    return (result, push(*tangents), *aux)
+    flat, pushed, spec, aux = _pushed(func, primals, tree_flatten(tangents)[0], has_aux, "jvp")
+    pushed = [y._filled(0) if v is None else v for y, v in zip(flat, pushed, strict=True)]
+    result = tree_unflatten(flat, spec), tree_unflatten(pushed, spec)
+    return (*result, aux) if has_aux else result
+
+
+def _pushed(
+    func: Callable, primals: tuple[Any, ...], seeds: Sequence[Any], has_aux: bool, name: str, batch: Level | None = None
+) -> tuple[list[Tensor], list[Tensor | None], TreeSpec, Any]:
+    """Run `func` in forward mode: its results flat, their tangents (None: zero), their containers, aux."""
+    variables = Variables(primals, name, forward=True)
+    for v, x in zip(seeds, variables.tensors, strict=True):
+        _check_alike(v, x, name, "tangent", "primal")
+    running = Pass(batch)
+    try:
+        with running:
+            running.start(variables.tensors, seeds)
+            result = func(*variables.tree)
+        variables.running[0] = False
+        output, aux = _apart(result, has_aux, name)
+        flat, spec = _only_tensors(output, name)
+        pushed = [running.of(y) for y in flat]
+        return *variables.released((flat, pushed)), spec, variables.released(aux)
+    finally:
+        running.close()
 
 
 # ------------------------------------------------------------------------------- Jacobians, Hessians
@@ -344,27 +378,46 @@ def jacfwd(
             tree = tree_unflatten(leaves, arg_spec)
             return func(*_replaced(args, positions, tree if isinstance(argnums, tuple) else (tree,)), **kwargs)
 
-        output, push, *aux = linearize(of_chosen, *flat, has_aux=has_aux)
-        columns = [_columns(push, flat, number, randomness, chunk_size) for number in range(len(flat))]
-        _, spec = tree_flatten(output)
-        blocks = [tree_unflatten(row, arg_spec) for row in zip(*columns, strict=True)]
+        columns, spec, aux = _columns(of_chosen, tuple(flat), has_aux, chunk_size)
+        sizes = [x.numel() for x in flat]
+        blocks = []
+        for c in columns:  # (*result, all columns) → (*result, *argument) for each
+            parts = [reshaped(p, (*c.shape[:-1], *x.shape)) for p, x in zip(pieces(c, sizes), flat, strict=True)]
+            blocks.append(tree_unflatten(parts, arg_spec))
         jacobian = tree_unflatten(blocks, spec)
-        return (jacobian, *aux) if has_aux else jacobian
+        return (jacobian, aux) if has_aux else jacobian
 
     return differentiated
 
 
 def _columns(
-    push: Callable, primals: list[Tensor], number: int, randomness: str, chunk_size: int | None
-) -> list[Tensor]:
-    """∂ result / ∂ primal `number`, for every result."""
-    x = primals[number]
+    func: Callable, primals: tuple[Any, ...], has_aux: bool, chunk_size: int | None
+) -> tuple[list[Tensor], TreeSpec, Any]:
+    """The derivative of every result by all elements of all primals, as its last dimension; containers; aux."""
+    seeds = basis_of(primals)
+    count = seeds[0].shape[0]
+    if chunk_size is None or chunk_size >= count:
+        return _pushed_rows(func, primals, seeds, has_aux)
+    start, found = get_rng_state(), []
+    for begin in range(0, count, chunk_size):
+        set_rng_state(start)  # every run draws the same numbers
+        rows = [piece(v, 0, begin, min(begin + chunk_size, count)) for v in seeds]
+        columns, spec, aux = _pushed_rows(func, primals, rows, has_aux)
+        found.append(columns)
+    return [joined(parts, parts[0].ndim - 1) for parts in zip(*found, strict=True)], spec, aux
 
-    def push_one(v: Tensor) -> Any:
-        return tree_flatten(push(*(v if k == number else p._filled(0) for k, p in enumerate(primals))))[0]
 
-    found = vmap(push_one, out_dims=-1, randomness=randomness, chunk_size=chunk_size)(basis(x))
-    return [reshaped(c, (*c.shape[:-1], *x.shape)) for c in found]  # (*result, n) → (*result, *argument)
+def _pushed_rows(
+    func: Callable, primals: tuple[Any, ...], rows: list[Tensor], has_aux: bool
+) -> tuple[list[Tensor], TreeSpec, Any]:
+    """Jv of every result for each v along the first dimension of `rows`, as its last dimension: one run of `func`."""
+    level = Level(rows[0].shape[0])
+    with entered((*live_levels(), level)):
+        seeds = [level.wrapped(v) for v in rows]
+    flat, pushed, spec, aux = _pushed(func, primals, seeds, has_aux, "jacfwd", level)
+    with entered((*live_levels(), level)):
+        pushed = [level.exposed(y._filled(0) if v is None else v) for y, v in zip(flat, pushed, strict=True)]
+        return [from_front(v, y.ndim) for y, v in zip(flat, pushed, strict=True)], spec, aux
 
 
 def _refuse_complex(tensors: Sequence[Any], name: str, role: str) -> None:

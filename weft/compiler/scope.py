@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..autograd.batched import levels_of
+from ..autograd.forward import no_tangents
 from ..autograd.tape import Node as TapeNode
-from ..autograd.tape import counter, edge_of, sweep
+from ..autograd.tape import counter, edge_of, push_along, sweep
 from ..errors import AutogradError, ShapeError, TraceError
 from ..ops.base import pick
-from ..ops.batching import same_memory, zeros_of
+from ..ops.batching import variable, zeros_of
 from ..ops.formula import Meta
 from ..ops.tracing import repeating
 from ..tensor import Tensor, new
@@ -39,9 +40,12 @@ class Scope:
 
     def __enter__(self) -> Scope:
         self.tracer.scopes.append(self)
+        self.resting = no_tangents()  # forward passes push the loop or branch as a whole
+        self.resting.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.resting.__exit__(None, None, None)
         self.tracer.scopes.pop()
 
     def argument(self, shape: Sequence[int], kind: np.dtype, needs_grad: bool = False) -> Tensor:
@@ -261,6 +265,7 @@ def recorded(op: Any, outs: Sequence[Tensor], flags: Sequence[bool], edges: Sequ
     node = TapeNode()
     node.op, node.edges, node.order = op, tuple(edges), next(counter)
     node.outputs, node.saved, node.keeps = tuple(map(Meta, outs)), saved, True
+    push_along(node, tuple(outs))
     for index, (x, flag) in enumerate(zip(outs, flags, strict=True)):
         if flag:
             x.node, x._needs_grad = pick(node, index), True
@@ -279,7 +284,7 @@ def edge_if_needed(x: Tensor) -> Any:
 def differentiable(x: Tensor) -> Tensor:
     """x with a place of its own on the tape."""
     if x._needs_grad:
-        return same_memory(x)
+        return variable(x)
     x = x.detach()
     return x.requires_grad_() if x.is_floating_point() or x.is_complex() else x
 

@@ -156,8 +156,11 @@ class Attention(Fused):
 
         return attend(node, **node.params)
 
+    def kept(self, out: Any) -> Any:
+        return out  # the slope reads the result too
+
     def make_node(self, out: Any, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Any:
-        node = Opaque.make_node(self, out, inputs, params, needs)  # the slope reads the result too
+        node = super().make_node(out, inputs, params, needs)
         result = out[0]
         if result._counter is None:
             result._counter = [0]

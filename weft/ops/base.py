@@ -185,12 +185,16 @@ class Primitive:
         node.edges = edges
         node.saved = self._save_inputs(node, inputs, keep_inputs) if keeps else keep_inputs
         if keep_output is SAVE:
-            save_output(node, out)
+            save_output(node, self.kept(out))
         elif keep_output is LOOK:
             node.output = Meta(out) if isinstance(out, Tensor) else tuple(Meta(o) for o in out)
         if switches.watching:
             tape.watch(node, out)
         return node
+
+    def kept(self, out: Any) -> Any:
+        """What `vjp` gets as y of an output, or of several."""
+        return out
 
     def _save_inputs(self, node: Node, inputs: Sequence[Any], keep_inputs: Sequence[str]) -> list[Any]:
         """What the gradient formula will be given: tensors with their version, metadata, or None."""
@@ -245,6 +249,38 @@ class Primitive:
             return [r if r is None else summed_to(r, s) for r, s in zip(results, node.shapes, strict=True)]
         return results
 
+    # ------------------------------------------------------------------------------- forward mode
+    linear: Sequence[int] = ()  # numbers of the inputs in which, taken together, the operation is linear
+    multilinear: Sequence[int] = ()  # numbers of the inputs in each of which alone it is linear
+
+    def push(self, node: Node, out: Any, tangents: Sequence[Any]) -> Any:
+        """The tangent(s) of the output(s) of a new node, from those of the inputs (None: zero).
+
+        A linear operation takes tangents as it takes values; without that the adjoint of `vjp` does it.
+        """
+        from ..autograd.forward import by_adjoint
+
+        moved = [k for k, t in enumerate(tangents) if t is not None]
+        if self.linear and all(k in self.linear for k in moved):
+            inputs = [self._tangent(k, t, node) for k, t in enumerate(tangents)]
+            if not any(x is None for x in inputs):
+                return self(*inputs, **node.params)
+        if self.multilinear and all(k in self.multilinear for k in moved):
+            terms = [[tangents[k] if k == i else known(x) for k, x in enumerate(node.saved)] for i in moved]
+            if not any(x is None for inputs in terms for x in inputs):
+                return total([self(*inputs, **node.params) for inputs in terms])
+        if node.outputs is None and isinstance(out, tuple):
+            node.outputs = tuple(Meta(o) for o in out)
+        useful = [t is not None for t in tangents]
+        return by_adjoint(lambda u: self.pull(node, u, useful), out, tangents)
+
+    def _tangent(self, number: int, tangent: Any, node: Node) -> Any:
+        """What stands for an input when the operation is applied to tangents; None where it was not saved."""
+        if tangent is not None:
+            return tangent
+        x = node.saved[number]
+        return known(x) if number not in self.linear else None if x is None else wrap(np.zeros(x.shape, x.dtype.np))
+
     # ------------------------------------------------------------------------------------ batching
     def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Any:
         """The operation on inputs that carry a batch at dimension 0 (where `batched` says so).
@@ -265,6 +301,19 @@ class Primitive:
 FUNCTION = type(lambda: None)
 
 
+def known(x: Any) -> Any:
+    """A saved input, if its value was saved."""
+    return None if x.__class__ is Meta else x
+
+
+def total(terms: Sequence[Tensor | None]) -> Tensor | None:
+    """The sum of the tangents that are not zero; None if all are."""
+    found = None
+    for term in terms:
+        found = term if found is None else found if term is None else found + term
+    return found
+
+
 def register_module(name: str) -> None:
     """Make one instance of every primitive class of a module that has none yet."""
     pending = [Primitive]
@@ -283,6 +332,7 @@ def pick(node: Node, index: int) -> Node:
     """The tape's name for output `index` of an operation with several outputs."""
     part = new(Node)
     part.op, part.edges, part.index, part.order = node.op, (node,), index, next_order()
+    part._forward_only = node._forward_only
     return part
 
 

@@ -25,6 +25,11 @@ def same_memory(x: Tensor) -> Tensor:
     return ALIAS(x)
 
 
+def variable(x: Tensor) -> Tensor:
+    """`same_memory` of a tensor that requires grad, as something to differentiate by."""
+    return ALIAS(x).requires_grad_()
+
+
 def to_front(x: Tensor, dim: int) -> Tensor:
     """Dimension `dim` (≥ 0) moved to the front, always as a new tensor object."""
     return PERMUTE(x, dims=(dim, *(d for d in range(x.ndim) if d != dim)))
@@ -70,6 +75,21 @@ def joined(pieces: Sequence[Tensor], dim: int) -> Tensor:
 def basis(x: Tensor) -> Tensor:
     """The unit tensors of the space of x: (n, *x.shape) with n = x.numel()."""
     return wrap(np.eye(x.numel(), dtype=x.dtype.np).reshape(x.numel(), *x.shape))
+
+
+def basis_of(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The unit tensors of the space of all of them together: (n, *x.shape) for each, n their number of elements."""
+    sizes = [x.numel() for x in tensors]
+    found = []
+    for number, x in enumerate(tensors):
+        unit = np.eye(sum(sizes), sizes[number], -sum(sizes[:number]), dtype=x.dtype.np)
+        found.append(wrap(unit.reshape(sum(sizes), *x.shape)))
+    return found
+
+
+def pieces(x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
+    """Consecutive pieces of these sizes along the last dimension."""
+    return x.split(list(sizes), x.ndim - 1)
 
 
 def stacked(rows: Sequence[Tensor]) -> Tensor:

@@ -135,6 +135,13 @@ class Affine(Contraction):
     def vjp(self, g, y, x, weight, bias):
         return lambda: product(g, conj(weight)), lambda: _weight_slope(g, conj(x)), lambda: _bias_slope(g)
 
+    def push(self, node, out, tangents):
+        *factors, bias = tangents
+        x, weight, _ = node.saved
+        left, right = factors
+        terms = [None if left is None else LINEAR(left, weight), None if right is None else LINEAR(x, right)]
+        return base.total([*terms, None if bias is None else bias.expand(out.shape)])
+
     def parts(self, x, weight, bias):
         return product(x, weight.mT) + bias
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.modes import mode, no_grad
+from ..autograd.modes import mode, unrecorded
 from ..dtype import bool_
 from ..errors import DtypeError, ShapeError
 from ..random import fork_rng
@@ -138,7 +138,7 @@ def _scan(name: str, f: Callable, init: Any, xs: Any, length: int | None, revers
 
 def _no_results(step: Callable, carry: Sequence[Tensor], rows: Sequence[Tensor]) -> list[Tensor]:
     """What no iterations give: one on zeros tells the sizes."""
-    with no_grad(), fork_rng():
+    with unrecorded(), fork_rng():
         _, ys = step(carry, [wrap(np.zeros(tuple(x.shape)[1:], x.dtype.np)) for x in rows])
     return [wrap(np.zeros((0, *y.shape), y.dtype.np)) for y in ys]
 

@@ -27,6 +27,8 @@ DUAL = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 class _Transform(Opaque, abstract=True):
     """A transform along dimensions `dim`: a batch in front shifts them by one."""
 
+    linear = (0,)
+
     def batch(self, inputs, batched, size, params):
         dim = params["dim"]
         shifted = tuple(d + 1 for d in dim) if isinstance(dim, tuple) else dim + 1

@@ -7,7 +7,6 @@ gradient itself is to be differentiated, it is computed by tensor operations ins
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,8 +43,8 @@ class Fused(Opaque, abstract=True):
         found = self.formula(*g, *inputs, **params) if mode.grad else self.slope(*g, *inputs, *y, **params)
         return (*found, *(None,) * (len(inputs) - len(found)))
 
-    def make_node(self, out: Any, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Any:
-        return super().make_node(out[self.results :], inputs, params, needs)  # the results need not be kept
+    def kept(self, out: Any) -> Any:
+        return out[self.results :]  # the results need not be kept
 
 
 # ----------------------------------------------------------------------------------- normalisation of rows

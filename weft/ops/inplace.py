@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..tensor import Tensor
 
@@ -119,6 +120,8 @@ def _set_history(tensor: Tensor, told: Tensor) -> None:
     """Give `tensor` the place of `told` on the tape; `retain_grad` follows the new value."""
     if tensor._retains:
         _move_retained(tensor, told.node)
+    if mode.forward and told.node is not None and told.node._forward_only:
+        mode.forward[0].adopt(tensor, tensor.node, tensor._needs_grad)
     tensor.node, tensor._needs_grad = told.node, told._needs_grad
 
 

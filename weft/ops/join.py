@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ class Cat(Opaque):
     """Tensors one after the other along a dimension."""
 
     reads, low_precision = "shapes", True
+    linear = range(sys.maxsize)
 
     def reference(self, *xs, dim):
         return np.concatenate(xs, dim)
@@ -50,6 +52,9 @@ class Pad(Opaque):
 
     def vjp(self, g, y, x, *, widths, value):
         return (SLICE(g, index=tuple((w[0], w[0] + n, 1) for n, w in zip(x.shape, widths, strict=True))),)
+
+    def push(self, node, out, tangents):
+        return PAD(tangents[0], widths=node.params["widths"], value=0)
 
     def batch(self, inputs, batched, size, params):
         return PAD(inputs[0], widths=((0, 0), *params["widths"]), value=params["value"])

@@ -84,6 +84,8 @@ def _full(x: Tensor, batched: bool, size: int) -> Tensor:
 class Index(Indexing):
     """y = x[:, …, i₁, i₂, …]: `at` dimensions are kept in front, the next ones are read at the index tensors."""
 
+    linear = (0,)
+
     def reference(self, x, *indices, at=0):
         if len(indices) == 1:
             try:
@@ -131,6 +133,8 @@ class Index(Indexing):
 class AddAt(Indexing):
     """Zeros whose dimensions at … are `sizes`, with x added at the index tensors: the adjoint of Index."""
 
+    linear = (0,)
+
     def reference(self, x, *indices, sizes, at=0):
         places = flat_index(indices, sizes)
         front = np.moveaxis(x, range(at, at + places.ndim), range(places.ndim)) if at else x  # (I, kept, rest)
@@ -172,6 +176,8 @@ class PutAt(Indexing):
 
     `value` broadcasts to (kept, I, rest), what x[:, …, i₁, i₂, …] would be.
     """
+
+    linear = (0, 1)
 
     def reference(self, x, value, *indices, at=0):
         flat_index(indices, x.shape[at : at + len(indices)], first=at)

@@ -324,6 +324,23 @@ class Elementwise(Primitive, abstract=True):
                 break
         return node
 
+    def push(self, node: Node, out: Tensor, tangents: Sequence[Any]) -> Tensor | None:
+        """Σ ∂f/∂xₖ · tₖ. For real numbers that is what `vjp` computes of each tₖ: its Jacobian is diagonal."""
+        from ..autograd.forward import by_adjoint
+
+        wide = [None if t is None else t.expand(out.shape) for t in tangents]
+        y = node.output if node.output_counter is None else base.rebuilt_output(node)
+
+        numbers = [k for k, t in enumerate(wide) if t is not None]
+
+        def slope(g: Tensor, number: int) -> Tensor | None:
+            found = self.vjp(g, y, *node.saved, **node.params)[number]
+            return found() if found.__class__ is base.FUNCTION else found
+
+        if out.is_complex() or any(wide[k].is_complex() for k in numbers):
+            return by_adjoint(lambda g: [slope(g, k) for k in numbers], out, [wide[k] for k in numbers])
+        return base.total([slope(wide[k], k) for k in numbers])
+
     def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Tensor:
         """Line up the ranks behind the batch dimension, then compute as usual."""
         from .batching import promoted_as_single

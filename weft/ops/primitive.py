@@ -17,6 +17,7 @@ from numpy import ndarray
 
 from .. import dtype as dtypes
 from ..autograd.modes import mode
+from ..autograd.tape import Node
 from ..tensor import Tensor, link_view
 from .base import PRIMITIVES, Primitive, register_module, summed_to
 from .inplace import update, write
@@ -72,6 +73,14 @@ class Reduction(Primitive, abstract=True):
             return self.reference(x.astype(F32), **params).astype(x.dtype)
         return self.reference(x, **params)
 
+    def push(self, node: Node, out: Any, tangents: Sequence[Any]) -> Any:
+        """Σ ∂y/∂x · t along the dimensions: the gradient of a sum of results has all the slopes ∂y/∂x."""
+        (t,) = tangents
+        if self.linear or "dim" not in node.params or isinstance(out, tuple) or t.is_complex():
+            return Primitive.push(self, node, out, tangents)
+        (slopes,) = self.pull(node, out._filled(1))
+        return PRIMITIVES["Sum"](slopes * t, dim=node.params["dim"], keepdim=node.params["keepdim"])
+
     def batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]) -> Any:
         dim = params["dim"]
         shifted = tuple(d + 1 for d in dim) if isinstance(dim, tuple) else dim + 1
@@ -86,6 +95,7 @@ class View(Primitive, abstract=True):
     """
 
     pure: Primitive | None = None
+    linear = (0,)
 
     def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         (x,) = inputs
@@ -123,6 +133,8 @@ class View(Primitive, abstract=True):
 
 class Contraction(Primitive, abstract=True):
     """Sums of products over shared axes; float16 and bfloat16 are accumulated in float32."""
+
+    multilinear = (0, 1)
 
     def compute(self, *arrays: ndarray, **params: Any) -> ndarray:
         kind = arrays[0].dtype

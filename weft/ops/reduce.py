@@ -135,6 +135,8 @@ def _add_reduce(x: np.ndarray, dim: Any, keepdim: bool) -> Any:
 class Sum(Reduction):
     """Σ x over `dim`."""
 
+    linear = (0,)
+
     def reference(self, x, *, dim, keepdim):
         return _add_reduce(x, dim, keepdim)
 
@@ -150,6 +152,8 @@ class Sum(Reduction):
 
 class Mean(Reduction):
     """(1/n) Σ x over `dim`."""
+
+    linear = (0,)
 
     def reference(self, x, *, dim, keepdim):
         total = _add_reduce(x, dim, keepdim)

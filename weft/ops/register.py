@@ -139,7 +139,7 @@ def write_out(out: Any, result: Any, name: str) -> Any:
         )
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}: out= must be a tensor, got {type(out).__name__}")
-    if mode.grad and (out._needs_grad or result._needs_grad):
+    if mode.grad is True and (out._needs_grad or result._needs_grad):
         raise AutogradError(
             f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad; leave out= away or use no_grad"

@@ -37,6 +37,8 @@ def _accumulated(ufunc: np.ufunc, x: np.ndarray, dim: int, reverse: bool) -> np.
 class Cumsum(Along):
     """yₜ = Σ xᵢ over i ≤ t (over i ≥ t with `reverse`)."""
 
+    linear = (0,)
+
     def reference(self, x, *, dim, reverse):
         return _accumulated(np.add, x, dim, reverse)
 

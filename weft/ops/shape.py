@@ -445,7 +445,7 @@ def set_(
     self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
     """Let this tensor look at the memory of `source` (as a whole, or through a window)."""
-    if mode.grad and self._is_grad_leaf():
+    if mode.grad is True and self._is_grad_leaf():
         raise AutogradError("set_: a leaf tensor that requires grad is being changed; use no_grad, or .data")
     if source is None:
         self.array = np.empty((0,), self.array.dtype)

@@ -12,6 +12,7 @@ from ..dtype import FLOAT
 from ..errors import ShapeError
 from ..sizes import wrap_dim, wrap_dims
 from ..tensor import Tensor
+from .base import rebuilt_output
 from .elementwise import conj, where
 from .primitive import Reduction, register_module
 from .reduce import SUM, Along, axis_operation, refuse, restored
@@ -88,6 +89,9 @@ class Softmax(Normalized):
         weighted = g * y
         return (weighted - y * SUM(weighted, dim=(dim,), keepdim=True),)
 
+    def push(self, node, out, tangents):
+        return self.pull(node, tangents[0])[0]  # its Jacobian, diag y − yyᵀ, is symmetric
+
     def parts(self, x, *, dim):
         y = (x - x.amax(dim, keepdim=True)).exp()
         return y / y.sum(dim, keepdim=True)
@@ -104,6 +108,10 @@ class LogSoftmax(Normalized):
         if not mode.grad:
             return (LOG_SOFTMAX_SLOPE(g, y, dim=dim),)
         return (g - y.exp() * SUM(g, dim=(dim,), keepdim=True),)
+
+    def push(self, node, out, tangents):
+        (t,) = tangents
+        return t - SUM(rebuilt_output(node).exp() * t, dim=(node.params["dim"],), keepdim=True)
 
     def parts(self, x, *, dim):
         y = x - x.amax(dim, keepdim=True)

@@ -57,6 +57,8 @@ class AsStrided(View):
     the adjoint can lay a gradient out as x lies.
     """
 
+    linear = ()  # tangents need not lie as x does: by the adjoint
+
     def reference(self, x, *, layout, size, stride, offset):
         strides = tuple(s * x.itemsize for s in stride)
         if x.size == 0 or 0 in size:
@@ -113,6 +115,7 @@ class StridedRead(Opaque):
     """What the window shows when x lies in memory as `layout` says."""
 
     low_precision = True
+    linear = (0,)
 
     def reference(self, x, *, layout, size, stride, offset):
         _, whole, part = _laid_out(layout, size, stride, offset, x.dtype)
@@ -135,6 +138,7 @@ class StridedWrite(Opaque):
     """The window added into zeros that lie as `layout` says: the adjoint of StridedRead."""
 
     low_precision = True
+    linear = (0,)
 
     def reference(self, x, *, layout, size, stride, offset):
         line, whole, part = _laid_out(layout, size, stride, offset, x.dtype)
@@ -169,6 +173,7 @@ class StridedReplace(Opaque):
     """x with a window of its memory replaced by `value`: what an in-place write through a view does."""
 
     low_precision = True
+    linear = (0, 1)
 
     def reference(self, x, value, *, layout, size, stride, offset):
         _, whole, part = _laid_out(layout, size, stride, offset, x.dtype)
@@ -207,6 +212,7 @@ class Overwrite(Opaque):
     """
 
     low_precision = True
+    linear = (0, 1)
 
     def reference(self, x, value):
         return value.copy()

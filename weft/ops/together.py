@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import tape
-from ..autograd.modes import enable_grad, mode, no_grad
+from ..autograd.modes import enable_grad, mode, unrecorded
 from ..tensor import Tensor, wrap
 from . import base
 from .formula import DROP, SAVE
@@ -129,7 +129,7 @@ def with_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     the gradient: less than the parts of the function, where these are many."""
     if mode.tracer is None or x._interpreter is not mode.tracer or not (x._needs_grad and mode.grad):
         return together(function, x)
-    with no_grad():
+    with unrecorded():
         y = function(x)
     with mode.tracer.opened():
         return TOGETHER.record(y, (x,), {"formula": Formula(function, function.__qualname__), "sloped": True})

@@ -90,6 +90,9 @@ class ViewAs(View):
     def vjp(self, g, y, x, *, shape):
         return (g.reshape(x.shape),)
 
+    def push(self, node, out, tangents):
+        return tangents[0].reshape(node.params["shape"])  # its strides may not allow a view
+
     def batch(self, inputs, batched, size, params):
         return VIEW(inputs[0], shape=(size, *params["shape"]))
 
@@ -116,6 +119,7 @@ class Place(Opaque):
     """Zeros of `shape` with x written at a basic index: the adjoint of Slice."""
 
     low_precision = True
+    linear = (0,)
 
     def reference(self, x, *, index, shape):
         out = np.zeros(shape, x.dtype)
@@ -153,6 +157,7 @@ class PlaceDiagonal(Opaque):
     """Zeros of `shape` with x on a diagonal: the adjoint of Diagonal."""
 
     low_precision = True
+    linear = (0,)
 
     def reference(self, x, *, offset, dim1, dim2, shape):
         out = np.zeros(shape, x.dtype)
@@ -193,6 +198,7 @@ class FoldLine(Opaque):
     """Overlapping windows added back into a line: the adjoint of Unfold."""
 
     low_precision = True
+    linear = (0,)
 
     def reference(self, x, *, dim, size, step, length):
         windows = np.moveaxis(x, dim, -2)  # (…, count, size)
@@ -278,6 +284,9 @@ class ViewAsComplex(View):
     def vjp(self, g, y, x):
         return (VIEW_AS_REAL(g),)
 
+    def push(self, node, out, tangents):
+        return VIEW_AS_COMPLEX(tangents[0].contiguous())
+
     def batch_params(self, params, x):
         return params
 
@@ -309,7 +318,7 @@ def change_geometry(function: str) -> Callable:
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         owner = self if self._base is None else self._base
-        if mode.grad and owner._is_grad_leaf():
+        if mode.grad is True and owner._is_grad_leaf():
             raise AutogradError(
                 f"{name}: a leaf tensor that requires grad is being used in an in-place operation; use "
                 f"`{function}`, or wrap the change in `with weft.no_grad():`"

@@ -99,6 +99,7 @@ class Fold(Window):
     """(…, *counts, *size) → (…, *lengths): every window added back to where it came from."""
 
     reads = "shapes"
+    linear = (0,)
 
     def reference(self, x, *, lengths, stride, dilation):
         n = len(lengths)
@@ -140,6 +141,8 @@ class Convolution(Window, abstract=True):
     A batch that two of the tensors carry goes into the dimension these two share: samples (x, y), input
     channels (x, w) or output channels (w, y); one that all three carry becomes more groups.
     """
+
+    multilinear = (0, 1)
 
     inputs: str  # which of 'x', 'w', 'y' the arguments are
     output: str  # and the result
@@ -383,6 +386,7 @@ class Resample(Window):
     """y[…, o, …] = Σ_t weight[o, t] · x[…, index[o, t], …] along `dim`; or its adjoint."""
 
     reads = "shapes"
+    linear = (0,)
 
     def reference(self, x, *, dim, taps, transposed):
         matrix = taps.matrix(x.dtype, transposed)

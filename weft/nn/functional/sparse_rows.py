@@ -162,7 +162,9 @@ class _Lookup:
 
 def takes_sparse_gradient(weight: Tensor) -> bool:
     """Whether the gradient of a look-up in `weight` may be sparse: it goes to a leaf, and no transform is at work."""
-    return mode.grad and weight.requires_grad and weight.node is None and weight._interpreter is None
+    return (
+        mode.grad and not mode.forward and weight.requires_grad and weight.node is None and weight._interpreter is None
+    )
 
 
 def sparse_rows_of(weight: Tensor, index: Tensor, padding_row: int | None) -> Tensor:
