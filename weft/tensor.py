@@ -45,6 +45,8 @@ class Tensor(Borders):
     _hooks: dict[int, Callable] | None = None
     _post_hooks: dict[int, Callable] | None = None
     _interpreter: Any = None  # a transform (vmap, compile) that takes over operations on this tensor
+    _tangents: dict[Any, Any] | None = None  # of a leaf that is a variable of forward mode (autograd/forward.py)
+    _forward_only = False
     _retains = False
     _origin: str | None = None  # of a view: 'no_grad' or 'several' when recorded writes through it are refused
     _inference = False

@@ -82,11 +82,11 @@ class Pass:
         if isinstance(edge, Node) and edge.index is not None:
             found = self.at(edge.edges[0])
             return None if found is None else found[edge.index]
-        known = getattr(edge, "_tangents", None)
+        known = edge._tangents
         return None if known is None else known.get(self)
 
     def keep(self, edge: Any, tangent: Any) -> None:
-        known = getattr(edge, "_tangents", None)
+        known = edge._tangents
         if known is None:
             known = edge._tangents = {}
         known[self] = tangent
@@ -158,7 +158,7 @@ def is_forward_only(edge: Any) -> bool:
         return True
     if isinstance(edge, Node) and (edge.index is not None or edge.op is PASS):
         return is_forward_only(edge.edges[0])
-    return getattr(edge, "_forward_only", False)
+    return edge._forward_only
 
 
 def _in_types(pushed: Any, out: Any) -> Any:
