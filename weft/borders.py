@@ -116,6 +116,9 @@ class Borders:
         return repr(self)
 
     def __getattr__(self, name: str) -> Any:
+        held = getattr(type(self), name, None)
+        if isinstance(held, property):  # it is there, and says itself why it has no value now
+            return held.fget(self)
         raise MissingNameError("Tensor", name)
 
     def _repr_html_(self) -> str:
