@@ -18,12 +18,10 @@ from weft.models.supervised.decoding import (
     beam_search,
     generate,
     greedy_search,
-    keep_top_k,
-    keep_top_p,
-    penalize_repetition,
     recomputing,
     sample,
 )
+from weft.models.supervised.processors import keep_top_k, keep_top_p, penalize_repetition
 
 from . import hf_cases
 from .hf_cases import CASES, GPT2, LLAMA, needs_transformers, save

@@ -94,6 +94,8 @@ def from_pretrained(
     >>> model = weft.models.from_pretrained("MiniLM-L6")
     >>> model(model.tokenizer.tensor("Hello").unsqueeze(0)).last_hidden_state.shape
     """
+    from ..models.supervised.generation import GenerationConfig
+
     path = os.fspath(folder)
     if os.path.isfile(path):
         return _from_torchvision(path, architecture, changes)
@@ -112,7 +114,7 @@ def from_pretrained(
         body = FAMILIES[config.model_type].classes()[f"{FAMILIES[config.model_type].prefix}Model"]
         warnings.warn(f"{path}: {cls.__name__} in config.json, but no head in the file: {body.__name__}", stacklevel=2)
         model = _filled(path, body, config, state, strict, fresh_head=False)
-    model.folder = path
+    model.folder, model.generation_config = path, GenerationConfig.from_dict(_generation_fields(path, fields))
     return (model if dtype is None else model.to(dtype)).eval()
 
 
@@ -159,6 +161,16 @@ def _config_fields(folder: str) -> dict[str, Any]:
     if tokens:  # what that file does not force is free, whatever config.json says
         found |= {name: tokens.get(name) for name in ("forced_bos_token_id", "forced_eos_token_id")}
     return {**fields, **found}
+
+
+def _generation_fields(folder: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """generation_config.json, or, in folders older than that file, what config.json says about writing."""
+    from ..models.supervised.generation import NAMES, TOKENS
+
+    file = os.path.join(folder, "generation_config.json")
+    if os.path.isfile(file):
+        return _json(file)
+    return {name: fields[name] for name in NAMES if name not in TOKENS and fields.get(name) is not None}
 
 
 def _chosen(
@@ -362,6 +374,9 @@ def save_pretrained(model: PretrainedModel, folder: Path) -> None:
     for name in COMPANIONS if model.folder is not None and not os.path.samefile(model.folder, path) else ():
         if os.path.isfile(os.path.join(model.folder, name)):
             shutil.copyfile(os.path.join(model.folder, name), os.path.join(path, name))
+    if written := model.generation_config.to_dict():
+        with replacing(os.path.join(path, "generation_config.json")) as file:
+            file.write(json.dumps(written, indent=2).encode())
 
 
 def _written(model: PretrainedModel, parameter: Tensor, names: list[str]) -> list[str]:

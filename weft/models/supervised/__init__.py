@@ -95,6 +95,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "cache": ("compiled_steps", "fixed_capacity"),
     "decoding": ("beam_search", "generate", "greedy_search", "recomputing", "sample"),
+    "generation": ("GenerationConfig",),
     "descent": ("descend",),
     "linear_models": (
         *("LinearRegression", "LogisticRegression", "SoftmaxRegression"),

@@ -293,15 +293,6 @@ class BartForConditionalGeneration(EncoderDecoder):
     def most_places(self) -> int:
         return self.config.max_position_embeddings
 
-    def written(self, x: Tensor) -> Tensor:
-        """Scores with −∞ for tokens that are never written. Shape: (*, C) → (*, V)"""
-        scores = self.scores(x)
-        banned = [words[0] for words in self.config.bad_words_ids or () if len(words) == 1]
-        if not banned:
-            return scores
-        numbers = weft.arange(scores.shape[-1])
-        return scores.masked_fill(sum(numbers == token for token in banned) > 0, float("-inf"))
-
 
 class MarianMTModel(BartForConditionalGeneration):
     """Marian with scores of the next token."""

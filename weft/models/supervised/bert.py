@@ -20,6 +20,7 @@ from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from .causal import lengthened
 from .decoding import generate, recomputing
+from .generation import chosen_options, mask_of_padding
 from .label_losses import class_loss, next_token_loss, span_loss, token_loss
 from .outputs import (
     BaseModelOutputWithPooling,
@@ -314,11 +315,13 @@ class BertLMHeadModel(BertForMaskedLM):
     output = CausalLMOutputWithPast
 
     def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Tensor:
-        """Beginnings (B, T), padded on the left, continued; options as in `decoding`. All is computed anew each time."""
+        """Beginnings (B, T), padded on the left, continued; see `CausalLM.generate`. All is computed anew each time."""
         if not self.config.is_decoder:
             raise OptionError("generate: BertLMHeadModel writes from left to right only with is_decoder in its config")
-        ends = {"eos_token_id": self.config.eos_token_id, "pad_token_id": self.config.pad_token_id}
-        return generate(recomputing(self._all), input_ids, attention_mask, **{**ends, **options})
+        options = chosen_options(self, None, options, input_ids.shape[-1], self.config.most_tokens)
+        if attention_mask is None:
+            attention_mask = mask_of_padding(input_ids, options["pad_token_id"], options["eos_token_id"])
+        return generate(recomputing(self._all), input_ids, attention_mask, **options)
 
     def _all(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """The scores at all places; positions count tokens alone. Shape: (B, T), mask (B, ≤ T) → (B, T, V)"""

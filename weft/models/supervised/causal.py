@@ -11,6 +11,7 @@ from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from .cache import EMPTY, Cache, chosen_steps
 from .decoding import generate
+from .generation import GenerationConfig, chosen_options, mask_of_padding
 from .label_losses import class_loss, next_token_loss, token_loss
 from .outputs import (
     BaseModelOutputWithPast,
@@ -166,23 +167,27 @@ class CausalLM(_WithCausalBody):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         *,
+        generation_config: GenerationConfig | None = None,
         prefix_lengths: Tensor | None = None,
-        max_new_tokens: int = 20,
         use_cache: bool = True,
         compiled: bool = False,
         **options: Any,
     ) -> Tensor:
-        """Beginnings (B, T), padded on the left where they differ in length, continued; options as in `decoding`.
+        """Beginnings (B, T), padded on the left where they differ in length, continued.
 
-        End and padding tokens are the config's unless given. compiled: the step of one token as a plan, made at the
-        first use for this batch and capacity and kept with the model. Shape: (B, T) → (B, ≤ T + max_new_tokens)
+        options: the fields of `GenerationConfig`, and a generator; what is not given is that of generation_config, then
+        the model's (generation_config.json), then 20 tokens, the most probable each. Without attention_mask it is that
+        of the padding token. compiled: the step of one token as a plan, made at the first use for this batch and capacity
+        and kept with the model. Shape: (B, T) → (B · num_return_sequences, ≤ T + max_new_tokens)
         """
-        ends = {"eos_token_id": self.config.eos_token_id, "pad_token_id": self.config.pad_token_id}
+        length, most = input_ids.shape[-1], self.decoder.most_places
+        options = chosen_options(self, generation_config, options, length, most)
+        if attention_mask is None:
+            attention_mask = mask_of_padding(input_ids, options["pad_token_id"], options["eos_token_id"])
         mask = None if attention_mask is None else attention_mask.to(weft.int64)
-        start = DecoderState(EMPTY, mask, prefix_lengths)
-        places, most = self._places(input_ids.shape[-1], max_new_tokens), self.decoder.most_places
+        start, places = DecoderState(EMPTY, mask, prefix_lengths), self._places(length, options["max_new_tokens"])
         step = chosen_steps(self, self._all, places, most, use_cache=use_cache, compiled=compiled)
-        return generate(step, input_ids, start, max_new_tokens=max_new_tokens, **{**ends, **options})
+        return generate(step, input_ids, start, **options)
 
     def _places(self, length: int, new: int) -> int:
         """How many places the model reads; the last new token is written alone."""

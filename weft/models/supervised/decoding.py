@@ -6,8 +6,8 @@ tokens (B, T) int64 are those the model has not seen yet: the beginnings at firs
 None at first, or what the model starts from (an encoded source, say), then what the last step returned: a tree of
 tensors whose first dimension is the batch. logits (B, V) score the token after the last one. `recomputing` makes a step
 of a model that keeps no state; with the cache of fixed capacity in `cache` a step has the same sizes for every token, so
-that it can be compiled. Nothing is recorded; call `model.eval()` first. forced_bos_token_id is the token after beginnings
-of one token, of a decoder's start that is; forced_eos_token_id the last of max_new_tokens, one of them if it is a list.
+that it can be compiled. Nothing is recorded; call `model.eval()` first. **rules are those of `processors.Rules`: tokens
+that are forced or forbidden, penalties, a least length.
 
 >>> greedy_search(model.step, weft.tensor([[5, 7]]), max_new_tokens=3, eos_token_id=2)
 tensor([[5, 7, 9, 4, 2]])
@@ -15,7 +15,7 @@ tensor([[5, 7, 9, 4, 2]])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import weft
@@ -24,6 +24,7 @@ from ...autograd.modes import no_grad
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from ...utils.pytree import tree_map
+from .processors import Ends, Processor, Rules, among, keep_top_k, keep_top_p
 
 __all__ = [
     "BeamResult",
@@ -31,15 +32,11 @@ __all__ = [
     "beam_search",
     "generate",
     "greedy_search",
-    "keep_top_k",
-    "keep_top_p",
-    "penalize_repetition",
     "recomputing",
     "sample",
 ]
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
-Ends = int | Sequence[int] | None
 NEVER = -1e9  # the score of what must not be chosen; finite, so that sums and penalties of it stay numbers
 
 
@@ -61,17 +58,16 @@ def greedy_search(
     max_new_tokens: int = 20,
     eos_token_id: Ends = None,
     pad_token_id: int | None = None,
-    repetition_penalty: float = 1.0,
-    forced_bos_token_id: int | None = None,
-    forced_eos_token_id: Ends = None,
+    **rules: Any,
 ) -> Tensor:
     """The most probable token, again and again, until every row has an end token. Shape: (B, T) → (B, ≤ T + new)"""
+    ends = _checked(tokens, max_new_tokens, eos_token_id)
+    process = Rules(**rules).processor(tokens.shape[1], max_new_tokens, ends)
 
     def choose(logits: Tensor, seen: Tensor) -> Tensor:
-        return penalize_repetition(logits, seen, repetition_penalty).argmax(-1)
+        return process(logits, seen).argmax(-1)
 
-    forced = _forced(tokens, forced_bos_token_id, forced_eos_token_id, max_new_tokens)
-    return _extend(step, tokens, state, choose, forced, max_new_tokens, eos_token_id, pad_token_id)
+    return _extend(step, tokens, state, choose, max_new_tokens, ends, pad_token_id)
 
 
 def sample(
@@ -85,10 +81,8 @@ def sample(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    repetition_penalty: float = 1.0,
     generator: weft.Generator | None = None,
-    forced_bos_token_id: int | None = None,
-    forced_eos_token_id: Ends = None,
+    **rules: Any,
 ) -> Tensor:
     """Tokens drawn from softmax(logits / temperature), cut to the top_k best and then to the nucleus of mass top_p.
 
@@ -97,13 +91,15 @@ def sample(
     if temperature <= 0:
         raise OptionError(f"sample: temperature must be greater than 0, got {temperature}; 0 is greedy_search")
 
+    ends = _checked(tokens, max_new_tokens, eos_token_id)
+    process = Rules(**rules).processor(tokens.shape[1], max_new_tokens, ends)
+
     def choose(logits: Tensor, seen: Tensor) -> Tensor:
-        logits = penalize_repetition(logits, seen, repetition_penalty) / temperature
+        logits = process(logits, seen) / temperature
         chances = keep_top_p(keep_top_k(logits, top_k), top_p).softmax(-1)
         return weft.multinomial(chances, 1, generator=generator).squeeze(-1)  # (B, 1) → (B,)
 
-    forced = _forced(tokens, forced_bos_token_id, forced_eos_token_id, max_new_tokens)
-    return _extend(step, tokens, state, choose, forced, max_new_tokens, eos_token_id, pad_token_id)
+    return _extend(step, tokens, state, choose, max_new_tokens, ends, pad_token_id)
 
 
 @no_grad()
@@ -111,23 +107,21 @@ def _extend(
     step: Step,
     tokens: Tensor,
     state: Any,
-    choose: Callable[[Tensor, Tensor], Tensor],
-    forced: Mapping[int, Ends],
+    choose: Processor,
     max_new_tokens: int,
-    eos_token_id: Ends,
+    ends: Sequence[int],
     pad_token_id: int | None,
 ) -> Tensor:
     """Append choose(logits, tokens so far) until all rows have ended; ended rows get padding."""
-    ends = _checked(tokens, max_new_tokens, eos_token_id)
     padding = _padding(pad_token_id, ends)
     ended, new = weft.zeros(len(tokens), dtype=weft.bool), tokens
-    for number in range(1, max_new_tokens + 1):
+    for _ in range(max_new_tokens):
         logits, state = _scored(step, new, state)
-        chosen = choose(_only(logits, forced.get(number)), tokens)
+        chosen = choose(logits, tokens)
         chosen = chosen.masked_fill(ended, padding) if ends else chosen
         new = chosen.unsqueeze(-1)  # (B, 1)
         tokens = weft.cat([tokens, new], -1)
-        ended = ended | _among(chosen, ends)
+        ended = ended | among(chosen, ends)
         if ends and bool(ended.all()):
             break
     return tokens
@@ -148,10 +142,8 @@ def beam_search(
     pad_token_id: int | None = None,
     length_penalty: float = 1.0,
     early_stopping: bool | str = False,
-    repetition_penalty: float = 1.0,
     num_return_sequences: int = 1,
-    forced_bos_token_id: int | None = None,
-    forced_eos_token_id: Ends = None,
+    **rules: Any,
 ) -> BeamResult:
     """The best of `num_beams` continuations that are followed side by side; score = Σ log p / length^length_penalty.
 
@@ -161,7 +153,7 @@ def beam_search(
     Face's generate. Shape: (B, T) → (B · num_return_sequences, ≤ T + new), best first
     """
     ends = _checked(tokens, max_new_tokens, eos_token_id)
-    forced = _forced(tokens, forced_bos_token_id, forced_eos_token_id, max_new_tokens)
+    process = Rules(**rules).processor(tokens.shape[1], max_new_tokens, ends)
     _check_beams(num_beams, num_return_sequences, early_stopping)
     batch, prompt = tokens.shape
     logits, state = _scored(step, tokens, state)
@@ -172,14 +164,13 @@ def beam_search(
     scores[:, 0] = 0  # all beams are the same at first: only one of them counts
     best = _Best(batch, num_beams, prompt, max_new_tokens, length_penalty, early_stopping, _padding(pad_token_id, ends))
     for length in range(1, max_new_tokens + 1):
-        found = penalize_repetition(logits.log_softmax(-1), running.flatten(0, 1), repetition_penalty)  # (B·K, V)
-        found = _only(found, forced.get(length))
+        found = process(logits.log_softmax(-1), running.flatten(0, 1))  # (B·K, V)
         total = (scores.unsqueeze(-1) + found.unflatten(0, (batch, num_beams))).flatten(1)  # (B, K · V)
         # so many that num_beams are left to go on with if all the best have ended
         top = total.topk(min(max(2, 1 + len(ends)) * num_beams, total.shape[1]))
         beam, token = top.indices // found.shape[-1], top.indices % found.shape[-1]
         candidates = weft.cat([_beams(running, beam), token.unsqueeze(-1)], -1)  # (B, 2K, T + length)
-        ended = _among(token, ends) | (length == max_new_tokens)
+        ended = among(token, ends) | (length == max_new_tokens)
         scores, kept = (top.values + ended * NEVER).topk(num_beams)
         running = _beams(candidates, kept)
         best.enter(candidates, top.values, ended, length)
@@ -243,63 +234,6 @@ def _rearranged(state: Any, rows: Tensor) -> Any:
     return tree_map(lambda x: x[rows] if isinstance(x, Tensor) and x.ndim else x, state)
 
 
-# ------------------------------------------------------------------------------------------- scores
-
-
-def penalize_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Scores of tokens that were seen, divided by the penalty where positive, else multiplied (Keskar et al., 2019).
-
-    Shape: (B, V), seen (B, T) → (B, V)
-    """
-    if penalty == 1.0:
-        return logits
-    if penalty <= 0:
-        raise OptionError(f"penalize_repetition: expected a penalty greater than 0, got {penalty}")
-    scores = logits.gather(-1, seen)
-    return logits.scatter(-1, seen, weft.where(scores < 0, scores * penalty, scores / penalty))
-
-
-def keep_top_k(logits: Tensor, k: int) -> Tensor:
-    """-∞ for all but the k largest of each row; 0 keeps all. Shape: (B, V) → (B, V)"""
-    if k < 0:
-        raise OptionError(f"keep_top_k: expected k >= 0, got {k}")
-    if not 0 < k < logits.shape[-1]:
-        return logits
-    return logits.masked_fill(logits < logits.topk(k).values[..., -1:], float("-inf"))
-
-
-def keep_top_p(logits: Tensor, p: float) -> Tensor:
-    """-∞ outside of the nucleus: the fewest tokens whose probabilities sum to p or more (Holtzman et al., 2020).
-
-    Shape: (B, V) → (B, V)
-    """
-    if not 0 < p <= 1:
-        raise OptionError(f"keep_top_p: expected p in (0, 1], got {p}")
-    if p == 1:
-        return logits
-    ordered, places = logits.sort(-1)  # ascending: the mass of the tail is what is cut
-    outside = ordered.softmax(-1).cumsum(-1) <= 1 - p
-    outside[..., -1] = False  # the best one stays
-    return logits.masked_fill(weft.zeros_like(outside).scatter(-1, places, outside), float("-inf"))
-
-
-def _forced(tokens: Tensor, first: Ends, last: Ends, count: int) -> dict[int, Ends]:
-    """Which tokens the numbers 1 … count of the new ones are chosen from, where that is not all."""
-    forced = {1: first} if tokens.shape[-1] == 1 else {}
-    return forced if last is None else {**forced, count: last}
-
-
-def _only(scores: Tensor, allowed: Ends) -> Tensor:
-    """0 for the tokens that are allowed, −∞ for all others; None allows all. Shape: (B, V) → (B, V)"""
-    if allowed is None:
-        return scores
-    tokens, count = [allowed] if isinstance(allowed, int) else list(allowed), scores.shape[-1]
-    if not tokens or not all(0 <= token < count for token in tokens):
-        raise OptionError(f"forced tokens: expected numbers from 0 to {count - 1}, got {allowed}")
-    kept = _among(weft.arange(count), tokens)  # (V,)
-    return weft.where(kept, weft.zeros_like(scores), float("-inf"))
-
-
 # ------------------------------------------------------------------------------------------- doors
 
 
@@ -328,16 +262,34 @@ def recomputing(forward: Callable[..., Tensor]) -> Step:
 
 
 def generate(
-    step: Step, tokens: Tensor, state: Any = None, *, do_sample: bool = False, num_beams: int = 1, **options: Any
+    step: Step,
+    tokens: Tensor,
+    state: Any = None,
+    *,
+    do_sample: bool = False,
+    num_beams: int = 1,
+    num_return_sequences: int = 1,
+    **options: Any,
 ) -> Tensor:
-    """`sample` with do_sample, `beam_search` with num_beams > 1, else `greedy_search`: the sequences alone."""
+    """`sample` with do_sample, `beam_search` with num_beams > 1, else `greedy_search`: the sequences alone.
+
+    num_return_sequences: how many for each row, of samples and beams. Shape: (B, T) → (B · returned, ≤ T + new)
+    """
     if do_sample and num_beams > 1:
         raise OptionError("generate: do_sample and num_beams > 1 exclude each other")
-    if do_sample:
-        return sample(step, tokens, state, **options)
     if num_beams > 1:
-        return beam_search(step, tokens, state, num_beams=num_beams, **options).sequences
-    return greedy_search(step, tokens, state, **options)
+        options |= {"num_beams": num_beams, "num_return_sequences": num_return_sequences}
+        return beam_search(step, tokens, state, **options).sequences
+    if not do_sample and num_return_sequences != 1:
+        raise OptionError(f"generate: greedy search has one result, got num_return_sequences={num_return_sequences}")
+    if not do_sample:
+        return greedy_search(step, tokens, state, **options)
+    if num_return_sequences < 1:
+        raise OptionError(f"generate: expected num_return_sequences of 1 or more, got {num_return_sequences}")
+    if num_return_sequences > 1:
+        rows = weft.arange(len(tokens)).repeat_interleave(num_return_sequences)
+        tokens, state = tokens[rows], _rearranged(state, rows)
+    return sample(step, tokens, state, **options)
 
 
 # ------------------------------------------------------------------------------------------- checks
@@ -374,11 +326,3 @@ def _check_beams(num_beams: int, returned: int, early_stopping: bool | str) -> N
 def _padding(pad_token_id: int | None, ends: Sequence[int]) -> int:
     """What follows an end: the padding token, else the end token itself."""
     return pad_token_id if pad_token_id is not None else (ends[0] if ends else 0)
-
-
-def _among(tokens: Tensor, ends: Sequence[int]) -> Tensor:
-    """Which tokens are end tokens. Shape: (*) → (*) of bool"""
-    found = weft.zeros_like(tokens, dtype=weft.bool)
-    for end in ends:
-        found = found | (tokens == end)
-    return found

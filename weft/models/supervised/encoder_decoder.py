@@ -11,14 +11,13 @@ from ...errors import OptionError
 from ...tensor import Tensor
 from .cache import EMPTY, Cache, SourceCache, chosen_steps
 from .decoding import generate
+from .generation import GenerationConfig, chosen_options, mask_of_padding
 from .label_losses import token_loss
 from .outputs import BaseModelOutput, ModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 from .pretrained import PretrainedModel
 from .transformer_blocks import KeyValues
 
 __all__ = ["EncoderDecoder", "SourceState", "TwoStacks"]
-
-ENDS = ("eos_token_id", "pad_token_id", "forced_bos_token_id", "forced_eos_token_id")
 
 
 class SourceState(NamedTuple):
@@ -138,10 +137,6 @@ class EncoderDecoder(PretrainedModel):
         """(*, C) → (*, V)"""
         raise NotImplementedError(f"{type(self).__name__} must define scores")
 
-    def written(self, x: Tensor) -> Tensor:
-        """`scores` in generation, where some tokens may be forbidden. (*, C) → (*, V)"""
-        return self.scores(x)
-
     def start(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> SourceState:
         """The encoded source: what `step` begins with."""
         encoder, decoder = self.stacks
@@ -150,30 +145,32 @@ class EncoderDecoder(PretrainedModel):
     def step(self, tokens: Tensor, state: SourceState) -> tuple[Tensor, SourceState]:
         """Scores of the token after the last, with the cache of earlier steps. Shape: (B, T) → (B, V)"""
         x, past = self.stacks[1](tokens, None, state.past, state.memory, state.memory_mask)
-        return self.written(x[:, -1]), state._replace(past=past)
+        return self.scores(x[:, -1]), state._replace(past=past)
 
     def generate(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         *,
-        max_new_tokens: int = 20,
+        generation_config: GenerationConfig | None = None,
         use_cache: bool = True,
         compiled: bool = False,
         **options: Any,
     ) -> Tensor:
-        """What the decoder writes about a source, start token included; options as in `decoding`. (B, S) → (B, T)
+        """What the decoder writes about a source, start token included; options as in `CausalLM.generate`.
 
-        compiled: the step of one token as a plan, made at the first use (see `CausalLM.generate`).
+        compiled: the step of one token as a plan, made at the first use. Shape: (B, S) → (B · num_return_sequences, T)
         """
-        ends = {name: getattr(self.config, name, None) for name in ENDS}
+        options = chosen_options(self, generation_config, options, 1, self.most_places)
+        if attention_mask is None:
+            attention_mask = mask_of_padding(input_ids, options["pad_token_id"], options["eos_token_id"])
         first = weft.full((len(input_ids), 1), self.config.decoder_start_token_id or 0, dtype=weft.int64)
         with weft.no_grad():
             state = self.start(input_ids, attention_mask)
         choice = {"use_cache": use_cache, "compiled": compiled}
-        step = chosen_steps(self, self._all, max_new_tokens, self.most_places, **choice)
-        return generate(step, first, state, max_new_tokens=max_new_tokens, **{**ends, **options})
+        step = chosen_steps(self, self._all, options["max_new_tokens"], self.most_places, **choice)
+        return generate(step, first, state, **options)
 
     def _all(self, tokens: Tensor, state: SourceState) -> Tensor:
         """The scores at all places, computed anew: what `step` agrees with. Shape: (B, T) → (B, T, V)"""
-        return self.written(self.stacks[1](tokens, None, EMPTY, state.memory, state.memory_mask)[0])
+        return self.scores(self.stacks[1](tokens, None, EMPTY, state.memory, state.memory_mask)[0])

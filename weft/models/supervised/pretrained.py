@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from ... import nn
 from ...errors import OptionError
 from ...io.atomic import Path
+from .generation import GenerationConfig
 from .outputs import ModelOutput
 from .transformer_blocks import Conv1D
 from .watching import Watch, watched
@@ -142,6 +143,7 @@ class PretrainedModel(nn.Module):
     optional: ClassVar[tuple[str, ...]] = ()
 
     config: Config
+    generation_config: GenerationConfig
     folder: str | None = None
 
     def __init__(self, config: Config) -> None:
@@ -150,7 +152,7 @@ class PretrainedModel(nn.Module):
             raise OptionError(
                 f"{type(self).__name__}: expected a {self.config_class.__name__}, got {type(config).__name__}"
             )
-        self.config = config
+        self.config, self.generation_config = config, GenerationConfig()
 
     @classmethod
     def from_pretrained(cls, folder: Path, *, strict: bool = True, **changes: Any) -> Self:
