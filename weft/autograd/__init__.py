@@ -24,7 +24,11 @@ __all__ = [
     "GradcheckError",
     "Node",
     "Variable",
+    "backprop_avg_pool2d",
+    "backprop_conv2d",
+    "backprop_max_pool2d",
     "backprop_mlp",
+    "backprop_rnn",
     "backward",
     "checkpoint",
     "checkpoint_sequential",
@@ -39,6 +43,7 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "graph",
+    "hidden_jacobian",
     "inference_mode",
     "is_anomaly_enabled",
     "no_grad",
@@ -46,6 +51,7 @@ __all__ = [
     "score_function_gradient",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "spectral_criterion",
     "straight_through",
 ]
 
@@ -54,6 +60,8 @@ __getattr__, __dir__ = _later(
     ("forward_ad", "functional"),
     {
         "backprop": ("backprop_mlp",),
+        "backprop_conv": ("backprop_avg_pool2d", "backprop_conv2d", "backprop_max_pool2d"),
+        "backprop_time": ("backprop_rnn", "hidden_jacobian", "spectral_criterion"),
         "check": ("GradcheckError", "gradcheck", "gradgradcheck"),
         "draw": ("draw_graph",),
         "estimators": ("reparameterised_gradient", "score_function_gradient"),

@@ -57,11 +57,11 @@ def backprop_mlp(
     if x.ndim == 1:
         x, y = repeated(x, 1), repeated(y, 1)
     before, inputs, output = _forward(x, weights, biases, activation, link)
-    delta = output - y if error is None else _last_delta(before[-1], y, link, error)
+    delta = output - y if error is None else last_delta(before[-1], y, link, error)
     deltas = [delta]
     for number in range(len(weights) - 2, -1, -1):
         z = before[number]
-        steepness = slope(z) if slope is not None else _slope(activation, z)
+        steepness = slope(z) if slope is not None else slope_of(activation, z)
         delta = steepness * (delta @ weights[number + 1])  # rows are examples: (Wᵀδ)ᵀ = δᵀW
         deltas.insert(0, delta)
     return MLPGradients(
@@ -89,13 +89,13 @@ def _forward(
     return before, inputs, before[-1] if link is None else link(before[-1])
 
 
-def _last_delta(z: Tensor, y: Tensor, link: Callable | None, error: Callable) -> Tensor:
+def last_delta(z: Tensor, y: Tensor, link: Callable | None, error: Callable) -> Tensor:
     """(∂g/∂z)ᵀ ∂E/∂a."""
     a, pull = vjp((lambda z: z * 1) if link is None else link, z)
     return pull(grad(error)(a, y))[0]
 
 
-def _slope(activation: Callable, z: Tensor) -> Tensor:
+def slope_of(activation: Callable, z: Tensor) -> Tensor:
     """σ′(z) of a function that works element by element."""
     a, pull = vjp(activation, z)
     return pull(a._filled(1))[0]

@@ -143,3 +143,10 @@ def largest(x: Tensor) -> float:
 def averaged_front(x: Tensor) -> Tensor:
     """The mean over the first dimension."""
     return x.mean(0)
+
+
+def spectrum(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The eigenvalues and the singular values of a square matrix."""
+    from .spectral import eigvals, svdvals
+
+    return eigvals(x), svdvals(x)
