@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError
+from ..runtime.locks import fork_safe_lock
 from .modes import mode, switches
 from .tape import Node, edge_of
 
@@ -35,7 +35,7 @@ class saved_tensors_hooks:
         _count_hooks(-1)
 
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 
 
 def _count_hooks(change: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ..errors import MissingNameError
+from ..runtime.locks import unforked
 from ..runtime.threads import get_num_threads
 from .graph import Graph
 
@@ -65,6 +66,7 @@ def cache_clear() -> None:
     cache.clear()
 
 
+@unforked()
 def build_plan(
     graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None
 ) -> Any:

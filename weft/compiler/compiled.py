@@ -16,7 +16,8 @@ from ..autograd.batched import live_levels
 from ..autograd.modes import mode
 from ..dtype import get_default_dtype
 from ..errors import OptionError, TraceError
-from ..runtime.threads import fork_safe_lock, get_num_threads
+from ..runtime.locks import fork_safe_lock, held_by_me
+from ..runtime.threads import get_num_threads
 from ..tensor import Tensor, wrap
 from ..utils.pytree import tree_flatten, tree_unflatten
 from . import OPTIONAL, build_plan
@@ -85,6 +86,8 @@ class Compiled:
         key, leaves, tensors, spec = signature(args, kwargs)
         bound = self._found(key, tensors)
         if bound is not None:
+            if held_by_me(bound.lock):  # a signal handler in the middle of a call: the plan's buffers are in use
+                return self.function(*args, **kwargs)
             return bound.run(tensors)
         if key in self.eager:
             return self.function(*args, **kwargs)

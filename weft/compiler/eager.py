@@ -21,8 +21,9 @@ from ..autograd.modes import mode
 from ..ops import base
 from ..ops.pointwise import Elementwise
 from ..ops.primitive import Contraction, Primitive, Reduction
+from ..runtime.locks import fork_safe_lock, held_by_me, unforked
 from ..runtime.pool import get_pool
-from ..runtime.threads import fork_safe_lock, get_num_threads
+from ..runtime.threads import get_num_threads
 from .buffers import address, aligned
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
     """What `compute(*arrays, **params)` gives, by a plan where there is one."""
     key = _key(primitive, arrays, params)
     if key is None:
-        return mode.run(compute, *arrays, **params)
+        return mode.call(compute, *arrays, **params)
     try:
         found = _known[key]
     except KeyError:
-        result = mode.run(compute, *arrays, **params)  # also refuses what cannot be computed
+        result = mode.call(compute, *arrays, **params)  # also refuses what cannot be computed
         found = _decided(key, primitive, arrays, params, result)
         if found is None:
             return result
@@ -71,7 +72,7 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
         result = found(arrays)
         if result is not None:
             return result
-    return mode.run(compute, *arrays, **params)
+    return mode.call(compute, *arrays, **params)
 
 
 def compute(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> Any:
@@ -104,7 +105,9 @@ def _decided(
     global _plans
     always, found = base.LARGE == 0, None
     if is_native(primitive, arrays, result) and (always or is_worth_it(primitive, arrays, result)):
-        with _building:
+        if held_by_me(_building) or held_by_me(_running):
+            return None
+        with unforked(), _building:
             if key in _known:
                 return _known[key]
             if always or _plans < FREE_PLANS + PLANS_PER_SECOND * (time.monotonic() - _begin):
@@ -203,7 +206,8 @@ _arena = _Arena()
 
 
 class EagerPlan:
-    """A plan whose arguments and results lie elsewhere at every call. None: an index was out of range."""
+    """A plan whose arguments and results lie elsewhere at every call. None: an index was out of range, or a signal handler
+    computes in the middle of such a call."""
 
     def __init__(self, plan: Plan, arguments: int, many: bool, order: Sequence[int] | None) -> None:
         (self.segment,), self.threads, self.many = plan.segments, plan.threads, many
@@ -221,6 +225,8 @@ class EagerPlan:
             _arena.reserve(size)
 
     def __call__(self, arrays: Sequence[ndarray]) -> Any:
+        if held_by_me(_running):  # the cells of the plan that is about to run must stay
+            return None
         made = [empty(*form) if len(form) == 2 else ndarray(*form) for form in self.results]
         starts = [pointer(a) for a in (*arrays, *made)]
         cells = self.cells

@@ -67,7 +67,7 @@ def compute_node(node: Node, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, 
     if hasattr(op, "bodies"):
         return op.run([HostPlan(body) for body in op.bodies], inputs)
     result = (
-        _viewed(op, *inputs, **node.params) if isinstance(op, View) else mode.run(op.compute, *inputs, **node.params)
+        _viewed(op, *inputs, **node.params) if isinstance(op, View) else mode.call(op.compute, *inputs, **node.params)
     )
     return result if result.__class__ is tuple else (np.asarray(result),)
 

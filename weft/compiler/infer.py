@@ -37,7 +37,7 @@ def result_dtype(primitive: Primitive, kinds: Sequence[np.dtype], params: dict[s
     found = _REMEMBERED.get(key)
     if found is None:
         arrays = [np.ones(1, kind) for kind in kinds]
-        found = _remember(key, np.asarray(mode.run(primitive.reference, *arrays, **params)).dtype)
+        found = _remember(key, np.asarray(mode.call(primitive.reference, *arrays, **params)).dtype)
     return found
 
 
@@ -63,7 +63,7 @@ def _reduced(primitive: Reduction, x: Value, params: dict[str, Any]) -> Kind:
     dim, keepdim = params["dim"], params["keepdim"]
     dims = dim if isinstance(dim, tuple) else (dim,)
     shape = tuple(1 if d in dims else s for d, s in enumerate(x.shape) if keepdim or d not in dims)
-    one = mode.run(primitive.compute, np.ones((1,) * len(x.shape), x.dtype), **params)
+    one = mode.call(primitive.compute, np.ones((1,) * len(x.shape), x.dtype), **params)
     return shape, np.asarray(one).dtype
 
 
@@ -73,7 +73,7 @@ def _rehearsed(primitive: Primitive, values: Sequence[Value], params: dict[str, 
     for fill in (_unit_matrices, np.ones, np.zeros):
         arrays = [fill(v.shape, v.dtype) if v.dtype.kind in "fcV" else np.zeros(v.shape, v.dtype) for v in values]
         try:
-            return mode.run(primitive.compute, *arrays, **params)
+            return mode.call(primitive.compute, *arrays, **params)
         except Exception as error:
             failure = error
     raise TraceError(f"compile: cannot tell the sizes of the results of {primitive.name}: {failure}") from failure

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..errors import OptionError, WeftError
 from ..runtime import cache, threads
+from ..runtime.locks import fork_safe_lock, unforked
 from . import codegen
 
 __all__ = ["CodeError", "Handle", "Target", "build", "emit_object", "symbol"]
@@ -73,7 +74,7 @@ class Target:
         found, here = _NAMED[name], codegen.binding().get_process_triple()
         return dataclasses.replace(found, triple=here) if here.startswith(f"{found.arch}-") else found
 
-    @functools.cached_property
+    @property
     def identity(self) -> str:
         """What object code for this target depends on."""
         return f"{self.triple} {self.cpu} {self.features}"
@@ -103,9 +104,7 @@ def _detect() -> Target:
 
 # ---------------------------------------------------------------- IR text to object code
 
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # no fork in the middle of LLVM's work: its state and locks would stay as they are
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_lock = fork_safe_lock()
 
 
 @functools.cache
@@ -126,7 +125,7 @@ def emit_assembly(ir: str, target: Target) -> str:
 
 
 def _emit(ir: str, target: Target, assembly: bool) -> Any:
-    with _lock:
+    with unforked(), _lock:
         try:
             return codegen.emit(ir, target.triple, target.cpu, target.features, assembly)
         except RuntimeError as error:
@@ -259,16 +258,17 @@ def build(kernels: Mapping[str, Callable[[], str]], target: Target | None = None
     in this process nor in the cache on disk.
     """
     target = target or Target.host()
-    with _lock:
-        found = {key: handle for key in kernels if (handle := _alive.get((target.identity, key)))}
+    identity = target.identity
+    with unforked(), _lock:
+        found = {key: handle for key in kernels if (handle := _alive.get((identity, key)))}
         wanted = [key for key in kernels if key not in found]
         if wanted:
-            entries = {key: cache.entry(key, target.identity, _toolchain()) for key in wanted}
+            entries = {key: cache.entry(key, identity, _toolchain()) for key in wanted}
             objects = cache.load_many(entries)
             compiled = _compile({key: kernels[key] for key in wanted if key not in objects}, target)
             cache.store_many({entries[key]: code for key, code in compiled.items()})
             found |= _load(objects | compiled, target)
-            _alive.update({(target.identity, key): found[key] for key in wanted})
+            _alive.update({(identity, key): found[key] for key in wanted})
         return {key: found[key] for key in kernels}
 
 

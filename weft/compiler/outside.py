@@ -17,7 +17,7 @@ from ..autograd.tape import collect, counter, edge_of, leaves, sweep
 from ..errors import AutogradError
 from ..ops.base import pick
 from ..ops.formula import Meta
-from ..runtime.threads import fork_safe_lock
+from ..runtime.locks import fork_safe_lock, held_by_me
 from ..tensor import Tensor, wrap
 from .graph import Argument, Captured, Constant, Graph, Value
 from .scope import NoWayBack
@@ -131,6 +131,11 @@ class Pull:
             np.zeros(tuple(m.shape), m.dtype.np) if one is None else np.array(one.array, order="C", copy=None)
             for one, m in zip(g, node.outputs, strict=True)
         ]
+        if held_by_me(self.lock):
+            raise AutogradError(
+                "backward: a signal handler asks for the gradients of a compiled function in the middle of its backward "
+                "pass; note in the handler that it is wanted, and compute after the pass"
+            )
         with self.lock:
             if self.plan is None:
                 self.plan = self.build(self.backward.graph)

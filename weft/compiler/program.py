@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TraceError
+from ..runtime.locks import unforked
 from ..tensor import Tensor
 from ..utils.pytree import TreeSpec, tree_flatten, tree_unflatten
 from .effects import MISSING, Guard
@@ -137,6 +138,7 @@ def _alike(before: Any, now: Any) -> bool:
 _VALUES = (bool, int, float, complex, str, tuple, frozenset)
 
 
+@unforked()
 def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_look: bool = False) -> Program:
     """Run `function` on symbolic tensors; everything outside is afterwards as it was before.
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd.batched import live_levels
+from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.pool import get_pool
-from ..runtime.threads import fork_safe_lock, get_num_threads
+from ..runtime.threads import get_num_threads
 from ..tensor import Tensor
 from .eager import pointer
 
@@ -41,6 +42,8 @@ class _Known:
 
 def step_natively(optimizer: Optimizer, parameters: Sequence[Tensor]) -> bool:
     """Update the parameters, all of which have gradients, by a plan; False: nothing was done."""
+    if held_by_me(_lock):  # a signal handler in the middle of a step
+        return False
     with _lock:
         known = _known.setdefault(optimizer, _Known())
         if known.hopeless or live_levels() or not all(map(_is_plain, parameters)):

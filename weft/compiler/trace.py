@@ -28,6 +28,7 @@ from ..tensor import Tensor, new, wrap
 from . import mapped
 from .effects import Journal
 from .graph import Argument, Captured, Fetched, Graph, State, Value
+from .handlers import handlers_outside
 from .infer import result_dtype, results_of, strides_like
 from .numbers import Numbers, changed_option
 from .scope import Scope
@@ -65,13 +66,14 @@ class Tracer(Numbers):
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Trace what this thread does."""
-        OVERLAY.put_on()
-        mode.tracer = self
-        try:
-            yield
-        finally:
-            mode.tracer = None
-            OVERLAY.take_off()
+        with handlers_outside():
+            OVERLAY.put_on()
+            mode.tracer = self
+            try:
+                yield
+            finally:
+                mode.tracer = None
+                OVERLAY.take_off()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

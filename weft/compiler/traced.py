@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from ..nn.module_hooks import global_hooks
 from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..runtime.frames import is_ours
+from ..runtime.locks import fork_safe_lock
 from ..sizes import Size
 from ..tensor import Tensor, dtype, new
 from .graph import Value
@@ -296,33 +296,44 @@ def _set_data(before: Callable) -> Callable:
 
 
 class _Overlay:
-    """The layer over `Tensor` and `Module`, put on when the first trace starts and taken off after the last."""
+    """The layer over `Tensor` and `Module`, put on when the first trace starts and taken off after the last.
+
+    A signal handler may trace while it is put on or taken off: both can be begun again in the middle.
+    """
 
     def __init__(self) -> None:
-        self.lock, self.traces = threading.Lock(), 0
-        self.before: list[tuple[type, str, Any]] = []
+        self.lock, self.traces = fork_safe_lock(), 0
+        self.places: list[tuple[type, str, Any, Any]] = []  # class, attribute, the layer's, the class's own
+        self.unfinished = False
 
     def put_on(self) -> None:
         with self.lock:
+            first = self.traces == 0
+            if first:
+                self.places, self.unfinished = self._found(), True
             self.traces += 1
-            if self.traces == 1:
-                layers = {Tensor: self._tensor_layer(), Module: self._module_layer()}
-                layers |= {Generator: self._generator_layer(), Optimizer: self._optimizer_layer()}
-                for cls, layer in layers.items():
-                    for name, value in layer.items():
-                        self.before.append((cls, name, cls.__dict__.get(name, self)))
-                        setattr(cls, name, value)
+            if self.unfinished:
+                for cls, name, value, _ in self.places:
+                    setattr(cls, name, value)
+            if first:
+                self.unfinished = False
 
     def take_off(self) -> None:
         with self.lock:
             self.traces -= 1
             if self.traces == 0:
-                for cls, name, value in self.before:
-                    if value is self:
+                for cls, name, _, before in self.places:
+                    if before is not self:
+                        setattr(cls, name, before)
+                    elif name in cls.__dict__:
                         delattr(cls, name)
-                    else:
-                        setattr(cls, name, value)
-                self.before = []
+
+    def _found(self) -> list[tuple[type, str, Any, Any]]:
+        layers = {Tensor: self._tensor_layer(), Module: self._module_layer()}
+        layers |= {Generator: self._generator_layer(), Optimizer: self._optimizer_layer()}
+        return [
+            (c, name, value, c.__dict__.get(name, self)) for c, layer in layers.items() for name, value in layer.items()
+        ]
 
     def _tensor_layer(self) -> dict[str, Any]:
         own = Tensor.__dict__

@@ -90,7 +90,10 @@ class Primitive:
                 result = run_large(self, self.compute, arrays, params)
                 break
         else:
-            result = mode.run(self.compute, *arrays, **params)
+            try:
+                result = mode.run(self.compute, *arrays, **params)
+            except RuntimeError:
+                result = mode.run_inside(self.compute, *arrays, **params)
         if result.__class__ is tuple:
             if self.in_order:
                 result = [r if r.flags.c_contiguous else r.copy() for r in result]

@@ -71,8 +71,12 @@ def _array_adjoint(a: np.ndarray) -> np.ndarray:
 
 
 def _array_product(a: np.ndarray, b: np.ndarray) -> Tensor:
-    small = a.size < base.LARGE
-    return wrap(mode.run(MATMUL.compute, a, b) if small else base.run_large(MATMUL, MATMUL.compute, (a, b), NO_PARAMS))
+    if a.size >= base.LARGE:
+        return wrap(base.run_large(MATMUL, MATMUL.compute, (a, b), NO_PARAMS))
+    try:
+        return wrap(mode.run(MATMUL.compute, a, b))
+    except RuntimeError:
+        return wrap(mode.run_inside(MATMUL.compute, a, b))
 
 
 def _slope_left(g: Tensor, other: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -181,6 +185,8 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
         result = mode.run(np.matmul, a, b) if small else base.run_large(MATMUL, np.matmul, (a, b), NO_PARAMS)
     except ValueError:
         raise _inner_error(input, other, name) from None
+    except RuntimeError:
+        result = mode.run_inside(np.matmul, a, b)
     out = new(Tensor)
     out.array = result
     x_needs, other_needs = input._needs_grad, other._needs_grad

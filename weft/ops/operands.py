@@ -25,7 +25,7 @@ def scalar_array(value: Any, kind: np.dtype) -> ndarray:
         if kind.kind in "iu" and isinstance(value, int):
             found = np.array(value & (2 ** (8 * kind.itemsize) - 1), f"u{kind.itemsize}").view(kind)  # wraps around
         else:
-            found = mode.run(np.asarray, value, kind)
+            found = mode.call(np.asarray, value, kind)
         if value == 0:  # 0.0 and -0.0 are equal keys
             return found
         if len(SCALARS) > 4096:

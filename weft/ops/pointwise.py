@@ -136,7 +136,10 @@ class Elementwise(Primitive, abstract=True):
                 return slow(x)
             if kind is not F32 and kind is not F64:
                 return slow(x)
-            y = mode.run(ufunc, a) if a.size < base.LARGE else base.run_large(self, ufunc, (a,), NO_PARAMS)
+            try:
+                y = mode.run(ufunc, a) if a.size < base.LARGE else base.run_large(self, ufunc, (a,), NO_PARAMS)
+            except RuntimeError:
+                y = mode.run_inside(ufunc, a)
             out = new(Tensor)
             out.array = y if y.__class__ is ndarray else np.asarray(y)
             if x._needs_grad and differentiable and mode.grad:
@@ -181,6 +184,8 @@ class Elementwise(Primitive, abstract=True):
                 r = mode.run(ufunc, a, b) if large.size < base.LARGE else base.run_large(self, ufunc, (a, b), NO_PARAMS)
             except ValueError:
                 raise broadcast_error(self.name, a.shape, b.shape) from None
+            except RuntimeError:
+                r = mode.run_inside(ufunc, a, b)
             out = new(Tensor)
             out.array = r if r.__class__ is ndarray else np.asarray(r)
             if (x_needs or y_needs) and differentiable and mode.grad:
@@ -253,6 +258,8 @@ class Elementwise(Primitive, abstract=True):
                         mode.run(ufunc, a, b, a)
                     except ValueError:
                         raise broadcast_error(name, a.shape, b.shape) from None
+                    except RuntimeError:
+                        mode.run_inside(ufunc, a, b, a)
                     self._bump()
                     return self
             return update(self, function, (other,), kwargs, name)
@@ -281,6 +288,8 @@ class Elementwise(Primitive, abstract=True):
             if len(arrays) == 1:
                 raise
             raise broadcast_error(self.name, *(a.shape for a in arrays)) from None
+        except RuntimeError:
+            result = mode.run_inside(self.reference, *arrays, **params)
         return self.record(wrap(self._result(result, kind)), cast, params)
 
     def compute_dtype(self, inputs: Sequence[Any]) -> dtype:

@@ -212,11 +212,17 @@ def _quick(primitive: Reduction, x: Tensor, dim: tuple[int, ...] | None, keepdim
         params = {"dim": tuple(range(a.ndim)) if dim is None else dim, "keepdim": keepdim}
         y = base.run_large(primitive, primitive.reference, (a,), params)
     elif dim is None:
-        y = mode.run(_add, a, None)
+        try:
+            y = mode.run(_add, a, None)
+        except RuntimeError:
+            y = mode.run_inside(_add, a, None)
         if primitive is MEAN:
             y = y / size
     else:
-        y = mode.run(primitive.reference, a, dim=dim, keepdim=keepdim)
+        try:
+            y = mode.run(primitive.reference, a, dim=dim, keepdim=keepdim)
+        except RuntimeError:
+            y = mode.run_inside(primitive.reference, a, dim=dim, keepdim=keepdim)
     out = new(Tensor)
     if y.__class__ is np.ndarray:
         out.array = y if y.flags.c_contiguous else y.copy()

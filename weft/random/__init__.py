@@ -30,15 +30,14 @@ float16 and bfloat16 numbers are the float32 ones, rounded. Nothing here depends
 
 import contextlib
 import operator
-import os
 import secrets
-import threading
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..device import device as Device
+from ..runtime.locks import fork_safe_lock
 from .checks import RandomError, _check
 from .samplers import Samplers
 from .stream import BLOCK, FOLD, Key, words
@@ -60,9 +59,7 @@ DEFAULT_SEED = 67280421310721  # PyTorch's
 STATE_MAGIC = b"WEFTRNG1"
 STATE_BYTES = len(STATE_MAGIC) + 16 + 16  # magic, key, offset; little-endian
 
-_lock = threading.RLock()  # guards the key and offset of every generator, for nanoseconds at a time
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_lock = fork_safe_lock(whole=True)  # guards the key and offset of every generator, for nanoseconds at a time
 
 
 class Generator(Samplers):

@@ -4,7 +4,7 @@ The native side of the pool is written here as LLVM IR. Its functions share a bl
 line for each purpose; addresses of system functions come through it, so that no object code asks the linker for a name:
 
     0    generation (i32): counts launches, workers sleep on it
-    64   plan, 72 times of its steps or null, 80 stop
+    64   plan, 80 stop
     128  sleepers (i32): workers that must be woken
     192  number of threads, 200 spins before sleep, 208 yield, 216 wait, 224 wake
     256  barriers that thread 0 has reached; thread t's count lies 64 t further
@@ -324,13 +324,11 @@ done:
 
 _ENTRIES = {
     "launch": """
-define void @{symbol}(ptr %ctx) nounwind {{
+define void @{symbol}(ptr %ctx, ptr %plan, ptr %times) nounwind {{
 entry:
   %mode = call i64 @flush_denormals()
   %plan.slot = getelementptr i8, ptr %ctx, i64 64
-  %plan = load ptr, ptr %plan.slot
-  %times.slot = getelementptr i8, ptr %ctx, i64 72
-  %times = load ptr, ptr %times.slot
+  store ptr %plan, ptr %plan.slot
   %nt.slot = getelementptr i8, ptr %ctx, i64 192
   %nt = load i64, ptr %nt.slot
   %alone = icmp eq i64 %nt, 1

@@ -18,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from . import native, threads
+from .locks import fork_safe_lock
 
 __all__ = ["Pool", "get_pool"]
 
@@ -39,19 +40,21 @@ class _Entries:
             }
         )
         at = {name: self._handles[key].address for name, key in keys.items()}
-        self.launch = ctypes.CFUNCTYPE(None, _Address)(at["launch"])
-        self.launch_with_interpreter = ctypes.PYFUNCTYPE(None, _Address)(at["launch"])
+        self.launch = ctypes.CFUNCTYPE(None, _Address, _Address, _Address)(at["launch"])
+        self.launch_with_interpreter = ctypes.PYFUNCTYPE(None, _Address, _Address, _Address)(at["launch"])
         self.worker = ctypes.CFUNCTYPE(None, _Address, ctypes.c_int64)(at["worker"])
         self.stop = ctypes.CFUNCTYPE(None, _Address)(at["stop"])
         self.ticks = ctypes.PYFUNCTYPE(ctypes.c_int64)(at["ticks"])
 
-    @functools.cached_property
-    def nanoseconds_per_tick(self) -> float:
-        """Measured over a few milliseconds; 0 where the processor has no counter."""
-        ticks, start = self.ticks(), time.perf_counter_ns()
-        time.sleep(0.005)
-        passed = self.ticks() - ticks
-        return (time.perf_counter_ns() - start) / passed if passed else 0.0
+
+@functools.cache
+def _nanoseconds_per_tick() -> float:
+    """Measured over a few milliseconds; 0 where the processor has no counter."""
+    count = _entries().ticks
+    ticks, start = count(), time.perf_counter_ns()
+    time.sleep(0.005)
+    passed = count() - ticks
+    return (time.perf_counter_ns() - start) / passed if passed else 0.0
 
 
 @functools.cache
@@ -75,7 +78,6 @@ class _Context:
             entries.waiting.wait,
             entries.waiting.wake,
         )
-        self.plan = (ctypes.c_int64 * 2).from_address(self.address + 64)
         self.workers = [
             threading.Thread(target=self._work, args=(entries.worker, t), name=f"weft-{t}", daemon=True)
             for t in range(1, count)
@@ -100,7 +102,7 @@ class Pool:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._context: _Context | None = None
         _all.add(self)
 
@@ -112,29 +114,22 @@ class Pool:
         """
         with self._lock:
             context = self._context or self._start()
-            context.plan[0] = plan
-            (self._launch_with_interpreter if small else self._launch)(context.address)
+            (self._launch_with_interpreter if small else self._launch)(context.address, plan, None)
 
     def run_timed(self, plan: int, times: int) -> None:
         """As `run`; writes for every step the nanoseconds that passed on thread 0 to the int64 array at `times`."""
         with self._lock:
-            context = self._context or self._start()
-            context.plan[:] = plan, times
-            try:
-                self._launch(context.address)
-            finally:
-                context.plan[1] = 0
+            self._launch((self._context or self._start()).address, plan, times)
         count = ctypes.c_int64.from_address(plan).value
         elapsed = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(times))
-        elapsed[:] = elapsed * _entries().nanoseconds_per_tick
+        elapsed[:] = elapsed * _nanoseconds_per_tick()
 
     def _start(self) -> _Context:
         entries = _entries()
         self._launch, self._launch_with_interpreter = entries.launch, entries.launch_with_interpreter
         context = _Context(self.threads, entries)
         # A worker needs the interpreter's lock to get into native code: let every one in before a small plan can come.
-        context.plan[0] = ctypes.addressof(_NO_STEPS)
-        self._launch(context.address)
+        self._launch(context.address, ctypes.addressof(_NO_STEPS), None)
         end = weakref.finalize(self, entries.stop, context.address)
         end.atexit = False
         self._end, self._context = end, context  # only now: an interrupt before leaves a pool that starts over
@@ -152,7 +147,6 @@ class Pool:
 
     def _forget(self) -> None:
         """After a fork the workers are gone: start over with the next run."""
-        self._lock = threading.Lock()
         if self._context is not None:
             self._end.detach()
             self._context = None
@@ -161,7 +155,7 @@ class Pool:
 _pools: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
 _recent: dict[int, Pool] = {}
 _MOST_RECENT = 4
-_pools_lock = threading.Lock()
+_pools_lock = fork_safe_lock()
 
 
 def get_pool(count: int | None = None) -> Pool:
@@ -183,8 +177,6 @@ def _find_pool(count: int) -> Pool:
 
 
 def _after_fork() -> None:
-    global _pools_lock
-    _pools_lock = threading.Lock()
     for pool in list(_all):
         pool._forget()
 

@@ -7,7 +7,6 @@ import functools
 import os
 import pathlib
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -58,31 +57,11 @@ def _default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# ---------------------------------------------------------------- locks
-
-_locks: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def fork_safe_lock() -> Any:
-    """A lock that is open in a forked child: the thread that may have held it is not there."""
-    lock = threading.RLock()
-    _locks.add(lock)
-    return lock
-
-
-def _open_locks() -> None:
-    for lock in _locks:
-        lock._at_fork_reinit()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_open_locks)
-
-
 # ---------------------------------------------------------------- pieces of one operation, side by side
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
+_here = threading.local()
 
 
 def _quiet() -> None:
@@ -105,12 +84,19 @@ def in_parallel(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
     NumPy lets go of the interpreter while it computes. Each part must write to memory of its own; the parts are the
     same whatever the number of threads, so the results are too.
     """
-    global _pool, _pool_size
     threads = min(get_num_threads(), len(parts))
-    if threads < 2:
-        for part in parts:
-            work(part)
+    if threads < 2 or getattr(_here, "busy", False):  # busy: a signal handler computes in the middle of an operation
+        _run_all(work, parts)
         return
+    _here.busy = True  # the executor's locks cannot be taken twice
+    try:
+        _share(work, parts, threads)
+    finally:
+        _here.busy = False
+
+
+def _share(work: Callable[[Any], None], parts: Sequence[Any], threads: int) -> None:
+    global _pool, _pool_size
     if _pool is None or _pool_size != threads:
         _pool, _pool_size = ThreadPoolExecutor(threads, "weft", initializer=_quiet), threads
     shares = [parts[i::threads] for i in range(threads)]

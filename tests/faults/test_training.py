@@ -31,8 +31,8 @@ from weft.train import (
     load_weights,
 )
 
-from .problems import assert_same, digits, loader, mlp, supervised, weights
-from .test_resume import BreakOff, run
+from ..train.problems import assert_same, digits, loader, mlp, supervised, weights
+from ..train.test_resume import BreakOff, run
 
 
 def mounted(folder: Path, options: str) -> bool:
@@ -321,7 +321,7 @@ def test_a_loss_that_is_not_finite_is_explained(
 
 def test_an_operation_is_named() -> None:
     task, data = poisoned("gradient")
-    with pytest.raises(NotFiniteError, match=r"(?s)PowBackward0 returned NaN.*test_faults.py"):
+    with pytest.raises(NotFiniteError, match=r"(?s)PowBackward0 returned NaN.*test_training.py"):
         Trainer(max_epochs=1, run_folder=False, progress=False).fit(task, data)
 
 
