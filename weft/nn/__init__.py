@@ -15,6 +15,7 @@ from .embedding import *  # noqa: F403
 from .filters import *  # noqa: F403
 from .lazy import *  # noqa: F403
 from .linear import *  # noqa: F403
+from .local import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .metric_loss import *  # noqa: F403
 from .module import *  # noqa: F403
@@ -26,6 +27,7 @@ from .parameter import *  # noqa: F403
 from .pool import *  # noqa: F403
 from .pool_features import *  # noqa: F403
 from .position import *  # noqa: F403
+from .position_grid import *  # noqa: F403
 from .recurrent import *  # noqa: F403
 from .recurrent_cells import *  # noqa: F403
 from .recurrent_variants import *  # noqa: F403

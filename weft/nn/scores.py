@@ -35,6 +35,7 @@ __all__ = [
     "linear_weights",
     "masked_softmax",
     "nadaraya_watson",
+    "nadaraya_watson_classify",
     "sampled_weights",
     "soft_weights",
 ]
@@ -326,6 +327,32 @@ def nadaraya_watson(
     if kernel not in _KERNELS:
         raise OptionError(f"nadaraya_watson: kernel must be one of {', '.join(_KERNELS)}, got {kernel!r}")
     return _KERNELS[kernel](weft.cdist(query / width, key / width)) @ value
+
+
+def nadaraya_watson_classify(
+    query: Tensor,
+    key: Tensor,
+    labels: Tensor,
+    num_classes: int = -1,
+    kernel: str = "gaussian",
+    width: float | Tensor = 1.0,
+) -> Tensor:
+    """◆ P(c | q) = Σ_{i: yᵢ=c} α(q, kᵢ) / Σⱼ α(q, kⱼ): `nadaraya_watson` with one-hot labels as values (N4 §11).
+
+    The class is `.argmax(-1)`. Shape: (*, L, D), (*, S, D), labels (*, S) → (*, L, C)
+
+    query, key: where to tell, and the places whose labels are known
+    labels: integers from 0 on
+    num_classes: C; one more than the largest label if −1
+    kernel, width: as in `nadaraya_watson`
+
+    >>> places, labels = weft.tensor([[0.0], [1.0], [4.0]]), weft.tensor([0, 0, 1])
+    >>> nn.nadaraya_watson_classify(weft.tensor([[0.5], [3.5]]), places, labels, kernel="boxcar")
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    values = F.one_hot(labels.long(), num_classes).to(query.dtype)  # (*, S, C)
+    return nadaraya_watson(query, key, values, kernel, width)
 
 
 class NadarayaWatson(Module):
