@@ -1,5 +1,6 @@
 """Neural networks: functions first, then the modules made of them."""
 
+from ..runtime.arguments import explain_arguments as _explain_arguments
 from ..runtime.lazy import later as _later
 from . import functional, init, utils  # noqa: F401
 from .activation import *  # noqa: F403
@@ -41,4 +42,8 @@ from .sparse_attention import *  # noqa: F403
 from .spatial import *  # noqa: F403
 from .transformer import *  # noqa: F403
 
+_explain_arguments(
+    (value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Module)),  # noqa: F405
+    {"device, dtype": "where parameters are made, and their element type; by default the CPU and the default type"},
+)
 __getattr__, __dir__ = _later(__name__)

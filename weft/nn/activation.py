@@ -52,7 +52,10 @@ __all__ = [
 
 
 class Activation(Module):
-    """What an activation shows of itself: the arguments named in `shown`, then `inplace` if it is on."""
+    """What an activation shows of itself: the arguments named in `shown`, then `inplace` if it is on.
+
+    inplace: overwrite the input with the result
+    """
 
     shown: tuple[str, ...] = ()
     inplace = False
@@ -74,14 +77,25 @@ class InplaceActivation(Activation):
 
 
 class ReLU(InplaceActivation):
-    """y = max(x, 0)."""
+    """y = max(x, 0).
+
+    >>> nn.ReLU()(weft.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
 class Hardtanh(Activation):
-    """y = min(max(x, min_val), max_val)."""
+    """y = min(max(x, min_val), max_val).
+
+    min_val, max_val: the bounds
+    min_value, max_value: PyTorch's older names of the bounds
+
+    >>> nn.Hardtanh()(weft.tensor([-3.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     shown = ("min_val", "max_val")
 
@@ -112,7 +126,11 @@ def _renamed(old: str, name: str, given: float | None, value: float) -> float:
 
 
 class ReLU6(Hardtanh):
-    """y = min(max(x, 0), 6)."""
+    """y = min(max(x, 0), 6).
+
+    >>> nn.ReLU6()(weft.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
 
     shown = ()
 
@@ -121,7 +139,14 @@ class ReLU6(Hardtanh):
 
 
 class Threshold(Activation):
-    """y = x where x > threshold, else `value`."""
+    """y = x where x > threshold, else `value`.
+
+    threshold: from where on x is let through
+    value: what stands for everything else
+
+    >>> nn.Threshold(1.0, -5.0)(weft.tensor([0.5, 1.0, 1.5]))
+    tensor([-5.0000, -5.0000,  1.5000])
+    """
 
     shown = ("threshold", "value")
 
@@ -134,7 +159,13 @@ class Threshold(Activation):
 
 
 class LeakyReLU(Activation):
-    """y = x for x > 0, negative_slope · x below."""
+    """y = x for x > 0, negative_slope · x below.
+
+    negative_slope: the slope below 0, so that no unit dies
+
+    >>> nn.LeakyReLU(0.1)(weft.tensor([-2.0, 3.0]))
+    tensor([-0.2000,  3.0000])
+    """
 
     shown = ("negative_slope",)
 
@@ -147,7 +178,15 @@ class LeakyReLU(Activation):
 
 
 class PReLU(Activation):
-    """y = x for x > 0, a · x below, with a learned slope a: one, or one for each channel. Shape: (N, C, *) → the same."""
+    """y = x for x > 0, a · x below, with a learned slope a: one, or one for each channel. Shape: (N, C, *) → the same.
+
+    num_parameters: 1, or the number of channels
+    init: the slope to start with
+
+    >>> layer = nn.PReLU(init=0.5)
+    >>> layer(weft.tensor([-2.0, 3.0])).tolist()
+    [-1.0, 3.0]
+    """
 
     shown = ("num_parameters",)
 
@@ -165,7 +204,13 @@ class PReLU(Activation):
 
 
 class RReLU(Activation):
-    """y = x for x > 0, a · x below: a from U(lower, upper) in training, (lower + upper) / 2 otherwise."""
+    """y = x for x > 0, a · x below: a from U(lower, upper) in training, (lower + upper) / 2 otherwise.
+
+    lower, upper: the bounds of the random slope
+
+    >>> nn.RReLU(0.25, 0.75).eval()(weft.tensor([-2.0, 3.0]))
+    tensor([-1.,  3.])
+    """
 
     shown = ("lower", "upper")
     random_in_training = True
@@ -179,7 +224,11 @@ class RReLU(Activation):
 
 
 class Hardsigmoid(InplaceActivation):
-    """y = min(max(x + 3, 0), 6) / 6."""
+    """y = min(max(x + 3, 0), 6) / 6.
+
+    >>> nn.Hardsigmoid()(weft.tensor([-4.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -189,7 +238,11 @@ class Hardsigmoid(InplaceActivation):
 
 
 class Hardswish(InplaceActivation):
-    """y = x · min(max(x + 3, 0), 6) / 6."""
+    """y = x · min(max(x + 3, 0), 6) / 6.
+
+    >>> nn.Hardswish()(weft.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000, 0.6667, 4.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -199,7 +252,10 @@ class Hardswish(InplaceActivation):
 
 
 class Shrink(Activation):
-    """An activation with one threshold `lambd` around 0."""
+    """An activation with one threshold around 0.
+
+    lambd: how far from 0 the dead zone reaches (`lambda` is a word of Python's)
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -210,14 +266,22 @@ class Shrink(Activation):
 
 
 class Hardshrink(Shrink):
-    """y = x where |x| > lambd, else 0."""
+    """y = x where |x| > lambd, else 0.
+
+    >>> nn.Hardshrink(1.0)(weft.tensor([-2.0, 0.5, 1.5]))
+    tensor([-2.0000,  0.0000,  1.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(Shrink):
-    """y = x − lambd for x > lambd, x + lambd for x < −lambd, 0 between."""
+    """y = x − lambd for x > lambd, x + lambd for x < −lambd, 0 between.
+
+    >>> nn.Softshrink(1.0)(weft.tensor([-2.0, 0.5, 1.5]))
+    tensor([-1.0000,  0.0000,  0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
@@ -227,21 +291,35 @@ class Softshrink(Shrink):
 
 
 class Sigmoid(Activation):
-    """y = 1 / (1 + e⁻ˣ)."""
+    """y = 1 / (1 + e⁻ˣ).
+
+    >>> nn.Sigmoid()(weft.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.1192, 0.5000, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return input.sigmoid()
 
 
 class Tanh(Activation):
-    """y = (eˣ − e⁻ˣ) / (eˣ + e⁻ˣ)."""
+    """y = (eˣ − e⁻ˣ) / (eˣ + e⁻ˣ).
+
+    >>> nn.Tanh()(weft.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
 
 
 class ELU(Activation):
-    """y = x for x > 0, α (eˣ − 1) below."""
+    """y = x for x > 0, α (eˣ − 1) below.
+
+    alpha: α; −α is the limit for x → −∞
+
+    >>> nn.ELU()(weft.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     shown = ("alpha",)
 
@@ -254,7 +332,13 @@ class ELU(Activation):
 
 
 class CELU(Activation):
-    """y = x for x > 0, α (e^(x/α) − 1) below."""
+    """y = x for x > 0, α (e^(x/α) − 1) below: unlike `ELU` smooth at 0 for every α.
+
+    alpha: α; −α is the limit for x → −∞
+
+    >>> nn.CELU(2.0)(weft.tensor([-1.0, 2.0]))
+    tensor([-0.7869,  2.0000])
+    """
 
     shown = ("alpha",)
 
@@ -267,14 +351,24 @@ class CELU(Activation):
 
 
 class SELU(InplaceActivation):
-    """y = λ x for x > 0, λ α (eˣ − 1) below, λ and α such that mean 0 and variance 1 are kept."""
+    """y = λ x for x > 0, λ α (eˣ − 1) below, λ and α such that mean 0 and variance 1 are kept.
+
+    >>> nn.SELU()(weft.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class GELU(Activation):
-    """y = x · Φ(x), Φ the normal distribution function; approximate='tanh' for the usual approximation."""
+    """y = x · Φ(x), Φ the normal distribution function.
+
+    approximate: 'none', or 'tanh' for ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))
+
+    >>> nn.GELU()(weft.tensor([-1.0, 1.0]))
+    tensor([-0.1587,  0.8413])
+    """
 
     shown = ("approximate",)
 
@@ -287,21 +381,36 @@ class GELU(Activation):
 
 
 class SiLU(InplaceActivation):
-    """y = x · σ(x); with a learned slope inside σ it is `Swish`."""
+    """y = x · σ(x); with a learned slope inside σ it is `Swish`.
+
+    >>> nn.SiLU()(weft.tensor([-1.0, 1.0]))
+    tensor([-0.2689,  0.7311])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class Mish(InplaceActivation):
-    """y = x · tanh(log(1 + eˣ))."""
+    """y = x · tanh(log(1 + eˣ)).
+
+    >>> nn.Mish()(weft.tensor([-1.0, 1.0]))
+    tensor([-0.3034,  0.8651])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class Softplus(Activation):
-    """y = log(1 + e^(β x)) / β, and x itself where β x > threshold."""
+    """y = log(1 + e^(β x)) / β, and x itself where β x > threshold.
+
+    beta: β; the larger, the nearer to `ReLU`
+    threshold: from where on the function is taken as straight
+
+    >>> nn.Softplus()(weft.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.0000])
+    """
 
     shown = ("beta", "threshold")
 
@@ -314,28 +423,46 @@ class Softplus(Activation):
 
 
 class LogSigmoid(Activation):
-    """y = log σ(x)."""
+    """y = log σ(x), without overflow.
+
+    >>> nn.LogSigmoid()(weft.tensor([-200.0, 0.0]))
+    tensor([-200.0000,   -0.6931])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softsign(Activation):
-    """y = x / (1 + |x|)."""
+    """y = x / (1 + |x|).
+
+    >>> nn.Softsign()(weft.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Activation):
-    """y = x − tanh x."""
+    """y = x − tanh x.
+
+    >>> nn.Tanhshrink()(weft.tensor([-1.0, 3.0]))
+    tensor([-0.2384,  2.0049])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class GLU(Activation):
-    """y = a · σ(b), a and b the halves of x along `dim`. Shape: (*, 2n, *) → (*, n, *)."""
+    """y = a · σ(b), a and b the halves of x along `dim`. Shape: (*, 2n, *) → (*, n, *).
+
+    dim: the dimension that is halved
+
+    >>> nn.GLU()(weft.tensor([1.0, 2.0, 0.0, 100.0]))
+    tensor([0.5000, 2.0000])
+    """
 
     shown = ("dim",)
 
@@ -348,7 +475,15 @@ class GLU(Activation):
 
 
 class SwiGLU(Activation):
-    """y = silu(a) · b, a and b the halves of x along `dim` (Shazeer 2020). Shape: (*, 2n, *) → (*, n, *)."""
+    """y = silu(a) · b, a and b the halves of x along `dim` (Shazeer 2020). Shape: (*, 2n, *) → (*, n, *).
+
+    The gate is the first half, as in Llama's layers; in `GLU` it is the second.
+
+    dim: the dimension that is halved
+
+    >>> nn.SwiGLU()(weft.tensor([1.0, 100.0, 2.0, 3.0]))
+    tensor([  1.4621, 300.0000])
+    """
 
     shown = ("dim",)
 
@@ -364,7 +499,10 @@ class SwiGLU(Activation):
 
 
 class AlongDimension(Activation):
-    """A distribution along `dim`; None lets the function guess, with its warning."""
+    """A distribution along a dimension.
+
+    dim: the dimension whose entries sum to 1; None lets the function guess, with its warning
+    """
 
     shown = ("dim",)
 
@@ -374,28 +512,46 @@ class AlongDimension(Activation):
 
 
 class Softmax(AlongDimension):
-    """yᵢ = exp(xᵢ) / Σⱼ exp(xⱼ)."""
+    """yᵢ = exp(xᵢ) / Σⱼ exp(xⱼ).
+
+    >>> nn.Softmax(dim=1)(weft.tensor([[0.0, 0.0], [0.0, 100.0]]))
+    tensor([[5.0000e-01, 5.0000e-01],
+            [3.7835e-44, 1.0000e+00]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(AlongDimension):
-    """yᵢ = xᵢ − log Σⱼ exp(xⱼ)."""
+    """yᵢ = xᵢ − log Σⱼ exp(xⱼ).
+
+    >>> nn.LogSoftmax(dim=0)(weft.tensor([0.0, 0.0]))
+    tensor([-0.6931, -0.6931])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(AlongDimension):
-    """yᵢ = exp(−xᵢ) / Σⱼ exp(−xⱼ)."""
+    """yᵢ = exp(−xᵢ) / Σⱼ exp(−xⱼ).
+
+    >>> nn.Softmin(dim=0)(weft.tensor([1.0, 1.0, 100.0]))
+    tensor([5.0000e-01, 5.0000e-01, 5.0447e-44])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Activation):
-    """Softmax over the channels of every place. Shape: (N, C, H, W) or (C, H, W) → the same."""
+    """Softmax over the channels of every place. Shape: (N, C, H, W) or (C, H, W) → the same.
+
+    >>> nn.Softmax2d()(weft.zeros(1, 4, 2, 2)).sum(1)
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):

@@ -29,9 +29,18 @@ class _ASMoutput(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(Module):
     """log p(t | x) = log softmax(head)_t for t < cutoffs[0], else log softmax(head)_cluster + log softmax(tail_c)_t.
 
-    Classes are numbered by falling frequency; cluster c holds cutoffs[c] … cutoffs[c+1] − 1 and sees x in
-    in_features / div_value^(c+1) dimensions (Grave et al. 2017; N2 §4.5).
+    Classes are numbered by falling frequency; cluster c holds cutoffs[c] … cutoffs[c+1] − 1 (Grave et al. 2017; N2 §4.5).
     Shape: (N, in_features) or (in_features,), target (N,) or () → output as the target, loss ()
+
+    in_features: the size of x
+    n_classes: how many classes there are
+    cutoffs: the first class of each cluster of rarer classes, rising
+    div_value: cluster c sees x in in_features / div_value^(c+1) dimensions
+    head_bias: whether the head has a bias
+
+    >>> layer = nn.AdaptiveLogSoftmaxWithLoss(16, 1000, cutoffs=[10, 100])
+    >>> layer(weft.randn(5, 16), weft.tensor([0, 5, 50, 500, 999])).output.shape
+    weft.Size([5])
     """
 
     def __init__(

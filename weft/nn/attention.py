@@ -24,10 +24,25 @@ class MultiheadAttention(Module):
     """concat(head_1 … head_h) W_O, head_i = softmax(Q W_Q K̃ᵀ / √d) V W_V with d = embed_dim / num_heads (N1 §12.4.1).
 
     The three input projections are one matrix in_proj_weight (3E, E), or q/k/v_proj_weight if kdim or vdim differ from
-    embed_dim. `add_bias_kv` appends a learned key and value, `add_zero_attn` one of zeros. In masks true means: not
-    allowed; float masks are added to the scores. Returns the output and, with need_weights, the attention weights.
+    embed_dim. In masks true means: not allowed; float masks are added to the scores. Returns the output and, with
+    need_weights, the attention weights.
     Shape: (L, N, E), (S, N, kdim), (S, N, vdim) → (L, N, E), (N, L, S) or (N, H, L, S); (N, L, E) with batch_first;
     N optional
+
+    embed_dim: E, the size of queries and results
+    num_heads: how many heads share it; must divide it
+    dropout: the probability of dropping an attention weight in training
+    bias: whether the projections have one
+    add_bias_kv: append a learned key and value to every sequence
+    add_zero_attn: append a key and value of zeros
+    kdim, vdim: the sizes of keys and values; None: embed_dim
+    batch_first: whether tensors are (N, L, E) instead of (L, N, E)
+
+    >>> attention = nn.MultiheadAttention(16, 4, batch_first=True)
+    >>> x = weft.randn(2, 5, 16)
+    >>> y, weights = attention(x, x, x)
+    >>> y.shape, weights.shape
+    (weft.Size([2, 5, 16]), weft.Size([2, 5, 5]))
     """
 
     random_in_training = True  # the dropout of the weights

@@ -33,7 +33,14 @@ __all__ = [
 
 
 class RunningNorm(Scaled):
-    """A normalisation for each channel, with running mean and variance in buffers."""
+    """A normalisation for each channel, with running mean and variance in buffers.
+
+    num_features: C, the number of channels
+    momentum: how fast the running statistics follow, r ← (1 − momentum) r + momentum · new
+    affine: whether there is a weight (and a bias), one number for each channel
+    track_running_stats: whether there are running statistics, which evaluation then uses
+    bias: whether there is a bias beside the weight
+    """
 
     _version = 2
     ranks: tuple[int, ...] = ()  # numbers of dimensions that are taken; empty: any from 2 on
@@ -95,7 +102,10 @@ class RunningNorm(Scaled):
 
 
 class BatchNorm(RunningNorm):
-    """Batch normalisation of any rank: the statistics are those of one channel over the whole batch."""
+    """Batch normalisation of any rank: the statistics are those of one channel over the whole batch.
+
+    momentum: how fast the running statistics follow, r ← (1 − momentum) r + momentum · new; None: the average of all batches
+    """
 
     def __init__(
         self,
@@ -132,27 +142,47 @@ class BatchNorm(RunningNorm):
 class BatchNorm1d(BatchNorm):
     """y = (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² of each channel over the batch (N2 §3.7.4).
 
-    In training the running statistics follow: r ← (1 − momentum) r + momentum · new (momentum=None: the average of all
-    batches); in evaluation they are used. Shape: (N, C) or (N, C, L) → the same
+    In training the running statistics follow those of the batches; in evaluation they are used.
+    Shape: (N, C) or (N, C, L) → the same
+
+    >>> layer = nn.BatchNorm1d(2)
+    >>> layer(weft.tensor([[0.0, 5.0], [2.0, 9.0]])).round(decimals=3).tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
+    >>> layer.running_mean
+    tensor([0.1000, 0.7000])
     """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(BatchNorm):
-    """`BatchNorm1d` for images. Shape: (N, C, H, W) → the same."""
+    """`BatchNorm1d` for images. Shape: (N, C, H, W) → the same.
+
+    >>> nn.BatchNorm2d(3)(weft.randn(8, 3, 5, 5)).shape
+    weft.Size([8, 3, 5, 5])
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(BatchNorm):
-    """`BatchNorm1d` for volumes. Shape: (N, C, D, H, W) → the same."""
+    """`BatchNorm1d` for volumes. Shape: (N, C, D, H, W) → the same.
+
+    >>> nn.BatchNorm3d(3)(weft.randn(8, 3, 2, 5, 5)).shape
+    weft.Size([8, 3, 2, 5, 5])
+    """
 
     ranks = (5,)
 
 
 class SyncBatchNorm(BatchNorm):
-    """Batch normalisation over all workers; with one process it is `BatchNorm` of any rank. Shape: (N, C, *)."""
+    """Batch normalisation over all workers; with one process it is `BatchNorm` of any rank. Shape: (N, C, *).
+
+    process_group: accepted for PyTorch's sake; there is one process
+
+    >>> nn.SyncBatchNorm(3)(weft.randn(8, 3, 4)).shape
+    weft.Size([8, 3, 4])
+    """
 
     def __init__(
         self,
@@ -241,19 +271,30 @@ class InstanceNorm1d(InstanceNorm):
 
     With track_running_stats the averages over the examples are kept, and used in evaluation.
     Shape: (N, C, L) or (C, L) → the same
+
+    >>> nn.InstanceNorm1d(1)(weft.tensor([[[0.0, 2.0]]])).tolist()
+    [[[-0.9999949932098389, 0.9999949932098389]]]
     """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(InstanceNorm):
-    """`InstanceNorm1d` for images. Shape: (N, C, H, W) or (C, H, W) → the same."""
+    """`InstanceNorm1d` for images. Shape: (N, C, H, W) or (C, H, W) → the same.
+
+    >>> nn.InstanceNorm2d(3)(weft.randn(8, 3, 5, 5)).shape
+    weft.Size([8, 3, 5, 5])
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(InstanceNorm):
-    """`InstanceNorm1d` for volumes. Shape: (N, C, D, H, W) or (C, D, H, W) → the same."""
+    """`InstanceNorm1d` for volumes. Shape: (N, C, D, H, W) or (C, D, H, W) → the same.
+
+    >>> nn.InstanceNorm3d(3)(weft.randn(8, 3, 2, 5, 5)).shape
+    weft.Size([8, 3, 2, 5, 5])
+    """
 
     ranks = (4, 5)
 
@@ -301,36 +342,60 @@ class LazyNorm(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(LazyNorm, BatchNorm1d):
-    """`BatchNorm1d` that reads num_features off its first input."""
+    """`BatchNorm1d` that reads num_features off its first input.
+
+    >>> nn.LazyBatchNorm1d()(weft.randn(8, 3, 4)).shape
+    weft.Size([8, 3, 4])
+    """
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(LazyNorm, BatchNorm2d):
-    """`BatchNorm2d` that reads num_features off its first input."""
+    """`BatchNorm2d` that reads num_features off its first input.
+
+    >>> nn.LazyBatchNorm2d()(weft.randn(8, 3, 4, 4)).shape
+    weft.Size([8, 3, 4, 4])
+    """
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(LazyNorm, BatchNorm3d):
-    """`BatchNorm3d` that reads num_features off its first input."""
+    """`BatchNorm3d` that reads num_features off its first input.
+
+    >>> nn.LazyBatchNorm3d()(weft.randn(8, 3, 4, 4, 4)).shape
+    weft.Size([8, 3, 4, 4, 4])
+    """
 
     cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(LazyNorm, InstanceNorm1d):
-    """`InstanceNorm1d` that reads num_features off its first input."""
+    """`InstanceNorm1d` that reads num_features off its first input.
+
+    >>> nn.LazyInstanceNorm1d()(weft.randn(8, 3, 4)).shape
+    weft.Size([8, 3, 4])
+    """
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(LazyNorm, InstanceNorm2d):
-    """`InstanceNorm2d` that reads num_features off its first input."""
+    """`InstanceNorm2d` that reads num_features off its first input.
+
+    >>> nn.LazyInstanceNorm2d()(weft.randn(8, 3, 4, 4)).shape
+    weft.Size([8, 3, 4, 4])
+    """
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(LazyNorm, InstanceNorm3d):
-    """`InstanceNorm3d` that reads num_features off its first input."""
+    """`InstanceNorm3d` that reads num_features off its first input.
+
+    >>> nn.LazyInstanceNorm3d()(weft.randn(8, 3, 4, 4, 4)).shape
+    weft.Size([8, 3, 4, 4, 4])
+    """
 
     cls_to_become = InstanceNorm3d

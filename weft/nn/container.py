@@ -24,7 +24,16 @@ def _position(index: Any, count: int, name: str) -> int:
 
 
 class Sequential(Module):
-    """y = fₙ(… f₂(f₁(x)))."""
+    """y = fₙ(… f₂(f₁(x))).
+
+    Takes modules one by one, or one ordered dictionary of them, whose keys become their names.
+
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> model(weft.ones(3, 4)).shape
+    weft.Size([3, 2])
+    >>> model[0]
+    Linear(in_features=4, out_features=8, bias=True)
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -95,7 +104,14 @@ class Sequential(Module):
 
 
 class ModuleList(Module):
-    """A list whose modules are registered."""
+    """A list whose modules are registered, so that their parameters are found.
+
+    modules: what it holds to begin with
+
+    >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -166,7 +182,14 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """A dictionary whose modules are registered."""
+    """A dictionary whose modules are registered, so that their parameters are found.
+
+    modules: what it holds to begin with, a mapping or pairs
+
+    >>> heads = nn.ModuleDict({"age": nn.Linear(4, 1), "name": nn.Linear(4, 26)})
+    >>> heads["name"](weft.ones(4)).shape
+    weft.Size([26])
+    """
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
@@ -230,7 +253,14 @@ def _entry_line(key: Any, value: Any) -> str:
 
 
 class ParameterList(Module):
-    """A list whose tensors are registered as parameters."""
+    """A list whose tensors are registered as parameters.
+
+    values: what it holds to begin with
+
+    >>> terms = nn.ParameterList([weft.zeros(2) for _ in range(3)])
+    >>> [p.requires_grad for p in terms]
+    [True, True, True]
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -271,7 +301,14 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary whose tensors are registered as parameters."""
+    """A dictionary whose tensors are registered as parameters.
+
+    parameters: what it holds to begin with, a mapping, pairs, or names alone
+
+    >>> terms = nn.ParameterDict({"left": weft.zeros(2), "right": weft.ones(3)})
+    >>> sorted(terms), terms["left"].requires_grad
+    (['left', 'right'], True)
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -42,7 +42,17 @@ def _tuple(value: Any, n: int) -> tuple[int, ...]:
 
 
 class _ConvNd(Module):
-    """What convolutions and transposed convolutions share: options, weights and their initial values."""
+    """What convolutions and transposed convolutions share: options, weights and their initial values.
+
+    Weights and biases start as U(±1/√(C_in / groups · K)), K the number of places of a kernel.
+
+    in_channels, out_channels: C_in and C_out
+    kernel_size: K, the sizes of the kernel; this and the options below are one number, or one for each dimension
+    stride: the step from one place of the kernel to the next
+    dilation: the step between the elements of the kernel
+    groups: into how many groups the channels fall; each sees only its own, and groups = C_in is a depth-wise convolution
+    bias: whether there is a b
+    """
 
     dimensions: ClassVar[int]
     function: ClassVar[Callable[..., Tensor]]
@@ -120,7 +130,12 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """The constructor and the call of Conv1d, Conv2d and Conv3d."""
+    """The constructor and the call of Conv1d, Conv2d and Conv3d.
+
+    padding: how much is put on both sides; 'valid' (nothing), 'same' (the output is as large as the input), or ◆ 'full'
+      (dilation·(K − 1) on both sides: every overlap of kernel and input)
+    padding_mode: with what: 'zeros', 'reflect', 'replicate' or 'circular'
+    """
 
     def __init__(
         self,
@@ -179,25 +194,36 @@ class _Conv(_ConvNd):
 class Conv1d(_Conv):
     """y[o, t] = b[o] + Σ_{c,k} w[o, c, k] · x[c, stride·t + dilation·k − padding].
 
-    `padding`: a number, 'valid' (none), 'same' (output as long as the input), or ◆ 'full' (dilation·(K − 1) on both
-    sides: every overlap of kernel and input). `padding_mode`: 'zeros', 'reflect', 'replicate' or 'circular'.
-    Shape: (N, C_in, L) or (C_in, L) → (N, C_out, L′), L′ = ⌊(L + 2·padding − dilation·(K − 1) − 1) / stride⌋ + 1
+    Shape: (N, C_in, L) or (C_in, L) → (N, C_out, L′), L′ = ⌊(L + 2·padding − dilation·(K − 1) − 1) / stride⌋ + 1;
+    weight (C_out, C_in / groups, K)
+
+    >>> nn.Conv1d(2, 4, 3, padding=1)(weft.ones(5, 2, 10)).shape
+    weft.Size([5, 4, 10])
     """
 
     dimensions, function = 1, F.conv1d
 
 
 class Conv2d(_Conv):
-    """Convolution of images; options as in `Conv1d`, one number or one for each dimension.
+    """Convolution of images, as `Conv1d` over two dimensions.
 
     Shape: (N, C_in, H, W) or (C_in, H, W) → (N, C_out, H′, W′); weight (C_out, C_in / groups, K_h, K_w)
+
+    >>> nn.Conv2d(3, 8, 3, stride=2, padding=1)(weft.ones(5, 3, 32, 32)).shape
+    weft.Size([5, 8, 16, 16])
     """
 
     dimensions, function = 2, F.conv2d
 
 
 class Conv3d(_Conv):
-    """Convolution of volumes; options as in `Conv1d`. Shape: (N, C_in, D, H, W) → (N, C_out, D′, H′, W′)."""
+    """Convolution of volumes, as `Conv1d` over three dimensions.
+
+    Shape: (N, C_in, D, H, W) or (C_in, D, H, W) → (N, C_out, D′, H′, W′); weight (C_out, C_in / groups, K_d, K_h, K_w)
+
+    >>> nn.Conv3d(1, 2, (1, 3, 3))(weft.ones(1, 1, 4, 8, 8)).shape
+    weft.Size([1, 2, 4, 6, 6])
+    """
 
     dimensions, function = 3, F.conv3d
 
@@ -206,7 +232,12 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_ConvNd):
-    """The constructor and the call of ConvTranspose1d, ConvTranspose2d and ConvTranspose3d."""
+    """The constructor and the call of ConvTranspose1d, ConvTranspose2d and ConvTranspose3d.
+
+    padding: how much is cut off both sides of the output
+    output_padding: how much is added to one side of it, to choose among the sizes that the stride leaves open
+    padding_mode: 'zeros', the only one
+    """
 
     transposed = True
 
@@ -275,19 +306,34 @@ class ConvTranspose1d(_ConvTranspose):
     Shape: (N, C_in, L) or (C_in, L) → (N, C_out, L′),
     L′ = (L − 1)·stride − 2·padding + dilation·(K − 1) + output_padding + 1; weight (C_in, C_out / groups, K).
     `forward(x, output_size)` chooses among the sizes that the stride leaves open.
+
+    >>> nn.ConvTranspose1d(2, 4, 3, stride=2)(weft.ones(5, 2, 10)).shape
+    weft.Size([5, 4, 21])
     """
 
     dimensions, function = 1, F.conv_transpose1d
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """Transposed convolution of images; see `ConvTranspose1d`. Shape: (N, C_in, H, W) → (N, C_out, H′, W′)."""
+    """Transposed convolution of images; see `ConvTranspose1d`.
+
+    Shape: (N, C_in, H, W) or (C_in, H, W) → (N, C_out, H′, W′); weight (C_in, C_out / groups, K_h, K_w)
+
+    >>> nn.ConvTranspose2d(8, 3, 4, stride=2, padding=1)(weft.ones(5, 8, 16, 16)).shape
+    weft.Size([5, 3, 32, 32])
+    """
 
     dimensions, function = 2, F.conv_transpose2d
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Transposed convolution of volumes; see `ConvTranspose1d`. Shape: (N, C_in, D, H, W) → (N, C_out, D′, H′, W′)."""
+    """Transposed convolution of volumes; see `ConvTranspose1d`.
+
+    Shape: (N, C_in, D, H, W) or (C_in, D, H, W) → (N, C_out, D′, H′, W′); weight (C_in, C_out / groups, K_d, K_h, K_w)
+
+    >>> nn.ConvTranspose3d(2, 1, 2, stride=2)(weft.ones(1, 2, 3, 3, 3)).shape
+    weft.Size([1, 1, 6, 6, 6])
+    """
 
     dimensions, function = 3, F.conv_transpose3d
 
@@ -344,19 +390,37 @@ class _LazyConv(_LazyChannels):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A `Conv1d` that takes in_channels from its first input."""
+    """A `Conv1d` that takes in_channels from its first input.
+
+    out_channels: C_out
+
+    >>> nn.LazyConv1d(4, 3)(weft.ones(5, 2, 10)).shape
+    weft.Size([5, 4, 8])
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A `Conv2d` that takes in_channels from its first input."""
+    """A `Conv2d` that takes in_channels from its first input.
+
+    out_channels: C_out
+
+    >>> nn.LazyConv2d(8, 3)(weft.ones(5, 3, 8, 8)).shape
+    weft.Size([5, 8, 6, 6])
+    """
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A `Conv3d` that takes in_channels from its first input."""
+    """A `Conv3d` that takes in_channels from its first input.
+
+    out_channels: C_out
+
+    >>> nn.LazyConv3d(2, 3)(weft.ones(1, 1, 4, 4, 4)).shape
+    weft.Size([1, 2, 2, 2, 2])
+    """
 
     cls_to_become = Conv3d
 
@@ -381,18 +445,36 @@ class _LazyConvTranspose(_LazyChannels):
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A `ConvTranspose1d` that takes in_channels from its first input."""
+    """A `ConvTranspose1d` that takes in_channels from its first input.
+
+    out_channels: C_out
+
+    >>> nn.LazyConvTranspose1d(4, 3)(weft.ones(5, 2, 10)).shape
+    weft.Size([5, 4, 12])
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A `ConvTranspose2d` that takes in_channels from its first input."""
+    """A `ConvTranspose2d` that takes in_channels from its first input.
+
+    out_channels: C_out
+
+    >>> nn.LazyConvTranspose2d(3, 2, stride=2)(weft.ones(5, 8, 4, 4)).shape
+    weft.Size([5, 3, 8, 8])
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A `ConvTranspose3d` that takes in_channels from its first input."""
+    """A `ConvTranspose3d` that takes in_channels from its first input.
+
+    out_channels: C_out
+
+    >>> nn.LazyConvTranspose3d(1, 2)(weft.ones(1, 2, 3, 3, 3)).shape
+    weft.Size([1, 1, 4, 4, 4])
+    """
 
     cls_to_become = ConvTranspose3d

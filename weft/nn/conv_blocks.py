@@ -17,6 +17,13 @@ class CausalConv1d(Conv1d):
 
     dilation·(K − 1) zeros go before the sequence and none behind it, so the output is as long as the input (with
     stride 1). Weights, state dict and initial values are those of `Conv1d`. Shape: (N, C_in, L) → (N, C_out, L)
+
+    kernel_size: K, how many steps back it looks (times the dilation)
+    stride: the step from one output to the next
+    dilation: the step between the inputs that it looks at
+
+    >>> nn.CausalConv1d(1, 1, 3)(weft.ones(1, 1, 6)).shape
+    weft.Size([1, 1, 6])
     """
 
     def __init__(
@@ -43,8 +50,14 @@ class DepthwiseSeparableConv2d(Module):
     """◆ One kernel for each input channel (`depthwise`), then a 1×1 convolution over channels (`pointwise`).
 
     N2 §6.3.2: K²·C_in + C_in·C_out weights instead of K²·C_in·C_out; the map is a `Conv2d` whose kernel factorises,
-    w[o, c, i, j] = p[o, c] · d[c, i, j]. Options are those of the depth-wise part.
-    Shape: (N, C_in, H, W) → (N, C_out, H′, W′)
+    w[o, c, i, j] = p[o, c] · d[c, i, j]. Shape: (N, C_in, H, W) → (N, C_out, H′, W′)
+
+    in_channels, out_channels: C_in and C_out
+    kernel_size, stride, padding, dilation, padding_mode: of the depth-wise part, as in `Conv2d`
+    bias: whether both parts have one
+
+    >>> nn.DepthwiseSeparableConv2d(4, 8, 3, padding=1)(weft.ones(2, 4, 6, 6)).shape
+    weft.Size([2, 8, 6, 6])
     """
 
     def __init__(

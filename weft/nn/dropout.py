@@ -31,7 +31,11 @@ __all__ = [
 
 
 class RandomlyDropped(Module):
-    """What every dropout layer has: the probability p of dropping, and whether it overwrites its input."""
+    """What every dropout layer has.
+
+    p: the probability of dropping
+    inplace: overwrite the input with the result
+    """
 
     random_in_training = True
 
@@ -46,42 +50,73 @@ class RandomlyDropped(Module):
 
 
 class Dropout(RandomlyDropped):
-    """In training yᵢ = 0 with probability p, else xᵢ / (1 − p): inverted dropout (N1 §2.3). Shape: any."""
+    """In training yᵢ = 0 with probability p, else xᵢ / (1 − p): inverted dropout (N1 §2.3). Shape: any.
+
+    >>> sorted(set(nn.Dropout(0.75)(weft.ones(100)).tolist()))
+    [0.0, 4.0]
+    >>> nn.Dropout(0.75).eval()(weft.ones(3))
+    tensor([1., 1., 1.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(RandomlyDropped):
-    """`Dropout` of whole channels. Shape: (N, C, L) or (C, L)."""
+    """`Dropout` of whole channels. Shape: (N, C, L) or (C, L).
+
+    >>> y = nn.Dropout1d(0.5)(weft.ones(8, 16, 5))
+    >>> set(y.sum(2).flatten().tolist()) == {0.0, 10.0}
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(RandomlyDropped):
-    """`Dropout` of whole channels. Shape: (N, C, H, W) or (N, C, L)."""
+    """`Dropout` of whole channels. Shape: (N, C, H, W) or (N, C, L).
+
+    >>> y = nn.Dropout2d(0.5)(weft.ones(8, 16, 3, 3))
+    >>> set(y.sum((2, 3)).flatten().tolist()) == {0.0, 18.0}
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(RandomlyDropped):
-    """`Dropout` of whole channels. Shape: (N, C, D, H, W) or (C, D, H, W)."""
+    """`Dropout` of whole channels. Shape: (N, C, D, H, W) or (C, D, H, W).
+
+    >>> y = nn.Dropout3d(0.5)(weft.ones(8, 16, 2, 2, 2))
+    >>> set(y.sum((2, 3, 4)).flatten().tolist()) == {0.0, 16.0}
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(RandomlyDropped):
-    """Dropout for selu networks: dropped elements become selu(−∞), mean and variance are restored. Shape: any."""
+    """Dropout for selu networks: dropped elements become selu(−∞), mean and variance are restored. Shape: any.
+
+    >>> y = nn.AlphaDropout(0.2)(weft.randn(100_000))
+    >>> abs(float(y.mean())) < 0.02 and abs(float(y.var()) - 1) < 0.02
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
 class FeatureAlphaDropout(RandomlyDropped):
-    """`AlphaDropout` of whole channels. Shape: (N, C, *)."""
+    """`AlphaDropout` of whole channels. Shape: (N, C, *).
+
+    >>> y = nn.FeatureAlphaDropout(0.5)(weft.zeros(1, 100, 4))
+    >>> bool((y == y[:, :, :1]).all())
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
@@ -92,6 +127,9 @@ class WeightScalingDropout(RandomlyDropped):
 
     Scaling the activations by the probability of keeping is scaling the weights of the next layer by it,
     W_test = (1 − p) W_train (N0 §3.3.2, N1 §2.3; the p of N1 is the probability of keeping). Shape: any
+
+    >>> nn.WeightScalingDropout(0.25).eval()(weft.ones(2))
+    tensor([0.7500, 0.7500])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -126,9 +164,14 @@ def monte_carlo(model: Module, x: Any, samples: int = 50) -> tuple[Tensor, Tenso
 class GaussianNoise(Module):
     """y = x + std · ε, ε ~ N(0, 1), in training; y = x otherwise (N0 §3.3.2, N2 §8.2).
 
-    Place it before a network (noise on inputs), between layers (on activations), or call it on the targets; with
-    relative=True the noise of each element has standard deviation std · |x|. For weights see `noisy_weights`.
-    Shape: any → the same
+    Place it before a network (noise on inputs), between layers (on activations), or call it on the targets. For weights
+    see `noisy_weights`. Shape: any → the same
+
+    std: the standard deviation of the noise
+    relative: whether that is for an element of size 1: the noise of x then has standard deviation std · |x|
+
+    >>> round(float(nn.GaussianNoise(0.5)(weft.zeros(100_000)).std()), 2)
+    0.5
     """
 
     random_in_training = True

@@ -48,9 +48,22 @@ def _check_matrix(embeddings: Tensor) -> tuple[int, int]:
 class Embedding(Module):
     """y = W[i]: a row of the table for every number.
 
-    Row `padding_idx` starts at 0 and gets no gradient; `max_norm` scales rows that are looked up, in place, to a norm of
-    at most max_norm; `scale_grad_by_freq` divides gradients by how often a row occurs; `sparse` asks for a gradient
-    that holds only the rows in use. Rows start as N(0, 1). Shape: (*) of int64 or int32 → (*, embedding_dim)
+    Rows start as N(0, 1). Shape: (*) of int64 or int32 → (*, embedding_dim)
+
+    num_embeddings, embedding_dim: how many rows there are, and their size
+    padding_idx: a row that starts at 0 and gets no gradient
+    max_norm: rows that are looked up are first scaled, in place, to at most this norm
+    norm_type: the order of that norm
+    scale_grad_by_freq: divide the gradient of a row by how often it occurs in the batch
+    sparse: make a gradient that holds only the rows in use, for `SGD`, `Adagrad` and `SparseAdam`
+    _weight: a table to begin with, as `from_pretrained` gives it
+    _freeze: whether that table stays as it is
+
+    >>> table = nn.Embedding(10, 3, padding_idx=0)
+    >>> table(weft.tensor([[1, 2], [0, 9]])).shape
+    weft.Size([2, 2, 3])
+    >>> table(weft.tensor(0)).tolist()
+    [0.0, 0.0, 0.0]
     """
 
     def __init__(
@@ -129,7 +142,21 @@ class EmbeddingBag(Module):
     """The sum, mean or maximum of the rows W[i] over each bag of numbers i, without the rows in between.
 
     Shape: (B, L), or (N,) with offsets (B,) where the bags begin → (B, embedding_dim).
-    `per_sample_weights`, for mode 'sum', weigh the rows. Entries equal to padding_idx are left out.
+    `per_sample_weights` of the call, for mode 'sum', weigh the rows.
+
+    num_embeddings, embedding_dim: how many rows there are, and their size
+    max_norm: rows that are looked up are first scaled, in place, to at most this norm
+    norm_type: the order of that norm
+    scale_grad_by_freq: divide the gradient of a row by how often it occurs in the batch; not for mode 'max'
+    mode: 'sum', 'mean' or 'max'
+    sparse: make a gradient that holds only the rows in use; not for mode 'max'
+    _weight: a table to begin with, as `from_pretrained` gives it
+    include_last_offset: whether offsets end with N, as the row starts of a CSR matrix do
+    padding_idx: a number whose entries are left out of their bag
+
+    >>> bags = nn.EmbeddingBag(10, 3, mode="sum")
+    >>> bags(weft.tensor([1, 2, 4, 5, 4]), weft.tensor([0, 3])).shape
+    weft.Size([2, 3])
     """
 
     def __init__(

@@ -50,8 +50,15 @@ def gaussian_kernel(size: int, sigma: float, dtype: Any = None) -> Tensor:
 class FixedFilter2d(Module):
     """◆ Filter every channel of an image with the same fixed kernel (cross-correlation, N2 §6.2.1).
 
-    `kernel`: a name of `FILTER_KERNELS` or a (K, K) tensor. The kernel is a buffer: it moves with the module and is not
-    trained. Shape: (N, C, H, W) or (C, H, W) → the same with padding 'same', smaller with 'valid'
+    The kernel is a buffer: it moves with the module and is not trained.
+    Shape: (N, C, H, W) or (C, H, W) → the same with padding 'same', smaller with 'valid'
+
+    kernel: a name of `FILTER_KERNELS`, or a (K, K) tensor
+    padding: 'same', 'valid' or how many zeros go on each side
+    dtype: the element type of a kernel given by name
+
+    >>> nn.FixedFilter2d("edge")(weft.ones(1, 1, 5, 5))[0, 0, 2, 2]
+    tensor(0.)
     """
 
     def __init__(self, kernel: str | Tensor, padding: Any = "same", dtype: Any = None) -> None:

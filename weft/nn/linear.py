@@ -18,7 +18,11 @@ __all__ = ["Bilinear", "Flatten", "Identity", "LazyLinear", "Linear", "Unflatten
 
 
 class Identity(Module):
-    """y = x, whatever the constructor was given."""
+    """y = x, whatever the constructor was given: a place that something else may take later.
+
+    >>> nn.Identity(54, unused=True)(weft.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -30,8 +34,17 @@ class Identity(Module):
 class Linear(Module):
     """y = x Wᵀ + b.
 
-    Shape: (*, in_features) → (*, out_features); weight (out_features, in_features), bias (out_features,),
-    both from U(−1/√in_features, 1/√in_features).
+    Shape: (*, in_features) → (*, out_features); weight W (out_features, in_features), bias b (out_features,), both from
+    U(−1/√in_features, 1/√in_features).
+
+    in_features, out_features: the sizes of x and of y
+    bias: whether there is a b
+
+    >>> layer = nn.Linear(3, 2)
+    >>> layer(weft.ones(5, 3)).shape
+    weft.Size([5, 2])
+    >>> layer.weight.shape
+    weft.Size([2, 3])
     """
 
     def __init__(
@@ -61,7 +74,17 @@ class Linear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A `Linear` that takes in_features from its first input."""
+    """A `Linear` that takes in_features from its first input.
+
+    out_features: the size of y
+    bias: whether there is a b
+
+    >>> layer = nn.LazyLinear(2)
+    >>> layer(weft.ones(5, 3)).shape
+    weft.Size([5, 2])
+    >>> layer
+    Linear(in_features=3, out_features=2, bias=True)
+    """
 
     cls_to_become = Linear
 
@@ -91,6 +114,13 @@ class Bilinear(Module):
 
     Shape: (*, in1_features), (*, in2_features) → (*, out_features); weight (out, in1, in2), bias (out,),
     both from U(−1/√in1, 1/√in1).
+
+    in1_features, in2_features: the sizes of x₁ and x₂
+    out_features: the size of y
+    bias: whether there is a b
+
+    >>> nn.Bilinear(3, 4, 2)(weft.ones(5, 3), weft.ones(5, 4)).shape
+    weft.Size([5, 2])
     """
 
     def __init__(
@@ -130,7 +160,13 @@ class Bilinear(Module):
 
 
 class Flatten(Module):
-    """Dimensions start_dim…end_dim as one: (N, C, H, W) → (N, C·H·W)."""
+    """Several dimensions as one: (N, C, H, W) → (N, C·H·W).
+
+    start_dim, end_dim: the first and the last of them
+
+    >>> nn.Flatten()(weft.ones(2, 3, 4, 5)).shape
+    weft.Size([2, 60])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -144,7 +180,14 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One dimension as several: (…, Π sizes, …) → (…, *sizes, …)."""
+    """One dimension as several: (…, Π sizes, …) → (…, *sizes, …).
+
+    dim: the dimension
+    unflattened_size: the sizes it becomes; one of them may be −1
+
+    >>> nn.Unflatten(1, (3, -1))(weft.ones(2, 12)).shape
+    weft.Size([2, 3, 4])
+    """
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int]) -> None:
         super().__init__()

@@ -39,7 +39,13 @@ class MarginLoss(Loss):
 
 
 class HingeEmbeddingLoss(MarginLoss):
-    """x where t = 1, max(0, margin − x) where t = −1. Shape: (*), (*) → () or (*)."""
+    """x where t = 1, max(0, margin − x) where t = −1. Shape: (*), (*) → () or (*).
+
+    margin: how far apart unlike pairs should be
+
+    >>> nn.HingeEmbeddingLoss(reduction="none")(weft.tensor([0.3, 0.3]), weft.tensor([1, -1]))
+    tensor([0.3000, 0.7000])
+    """
 
     def __init__(
         self,
@@ -55,21 +61,43 @@ class HingeEmbeddingLoss(MarginLoss):
 
 
 class CosineEmbeddingLoss(MarginLoss):
-    """1 − cos(x₁, x₂) where t = 1, max(0, cos(x₁, x₂) − margin) where t = −1. Shape: (N, D), (N, D), (N,)."""
+    """1 − cos(x₁, x₂) where t = 1, max(0, cos(x₁, x₂) − margin) where t = −1. Shape: (N, D), (N, D), (N,).
+
+    margin: the similarity that unlike pairs may have, in [−1, 1]
+
+    >>> nn.CosineEmbeddingLoss()(weft.tensor([[1.0, 0.0]]), weft.tensor([[0.0, 1.0]]), weft.tensor([1]))
+    tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MarginRankingLoss(MarginLoss):
-    """max(0, −t (x₁ − x₂) + margin), t = ±1. Shape: (*), (*), (*) → () or (*)."""
+    """max(0, −t (x₁ − x₂) + margin), t = ±1: which of the two should be larger. Shape: (*), (*), (*) → () or (*).
+
+    margin: by how much
+
+    >>> nn.MarginRankingLoss(margin=0.5)(weft.tensor([2.0]), weft.tensor([1.75]), weft.tensor([1]))
+    tensor(0.2500)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class TripletMarginLoss(Loss):
-    """max(0, ‖a − p‖ − ‖a − n‖ + margin), norms of order p. Shape: (N, D) × 3 → () or (N,)."""
+    """max(0, ‖a − p‖ − ‖a − n‖ + margin) for anchor, positive and negative. Shape: (N, D) × 3 → () or (N,).
+
+    margin: by how much the negative should be farther away
+    p: the order of the norms
+    eps: added to the differences, which keeps slopes finite
+    swap: take the distance of the negative from the positive where that is smaller (Balntas et al. 2016)
+
+    >>> a, n = weft.zeros(1, 2), weft.tensor([[0.25, 0.0]])
+    >>> nn.TripletMarginLoss()(a, a, n)
+    tensor(0.7500)
+    """
 
     def __init__(
         self,
@@ -99,7 +127,16 @@ class TripletMarginLoss(Loss):
 
 
 class TripletMarginWithDistanceLoss(Loss):
-    """`TripletMarginLoss` with any distance of two tensors, by default `PairwiseDistance`."""
+    """`TripletMarginLoss` with any distance of two tensors.
+
+    distance_function: it; by default `PairwiseDistance`
+    margin: by how much the negative should be farther away
+    swap: take the distance of the negative from the positive where that is smaller
+
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().sum(-1))
+    >>> loss(weft.zeros(1, 2), weft.ones(1, 2), weft.tensor([[0.0, 3.0]]))
+    tensor(0.)
+    """
 
     def __init__(
         self,
@@ -136,6 +173,11 @@ class ContrastiveLoss(MarginLoss):
 
     The loss of Siamese networks (Hadsell, Chopra, LeCun 2006, without its factor ½).
     Shape: (N, D), (N, D), (N,) → () or (N,)
+
+    margin: from which distance on dissimilar pairs cost nothing
+
+    >>> nn.ContrastiveLoss()(weft.zeros(1, 2), weft.tensor([[0.0, 0.5]]), weft.tensor([0]))
+    tensor(0.2500)
     """
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
@@ -150,9 +192,16 @@ class ContrastiveLoss(MarginLoss):
 class InfoNCE(Loss):
     """−log (exp(s₊/τ) / Σⱼ exp(sⱼ/τ)), s the cosine similarity of a query with its positive and with the others.
 
-    Without `negatives` the others are the positives of the rest of the batch, and symmetric=True averages the loss
-    over both directions (N2 §8.5.4; van den Oord et al. 2018). Log N − loss is a lower bound of mutual information.
+    Without `negatives` in the call the others are the positives of the rest of the batch (N2 §8.5.4; van den Oord et al.
+    2018). Log N − loss is a lower bound of mutual information.
     Shape: query (N, D), positive (N, D), negatives (M, D) or (N, M, D) → () or (N,)
+
+    temperature: τ; the smaller, the more the hardest negatives count
+    symmetric: average the loss over both directions
+
+    >>> x = weft.eye(4)
+    >>> float(nn.InfoNCE()(x, x)) < 0.01
+    True
     """
 
     def __init__(self, temperature: float = 0.1, symmetric: bool = False, reduction: str = "mean") -> None:

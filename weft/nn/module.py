@@ -40,7 +40,21 @@ class _Summary:
 
 
 class Module(ModuleState, ModuleHooks):
-    """The base of all layers and models: override `__init__` (make parts) and `forward` (use them)."""
+    """The base of all layers and models: override `__init__` (make parts) and `forward` (use them).
+
+    Tensors of class `Parameter` and modules that are assigned as attributes are registered: `parameters()` finds them,
+    `state_dict()` saves them, `train()`, `eval()` and `to()` reach them.
+
+    >>> class Affine(nn.Module):
+    ...     def __init__(self, size):
+    ...         super().__init__()
+    ...         self.scale, self.linear = nn.Parameter(weft.ones(size)), nn.Linear(size, size)
+    ...
+    ...     def forward(self, x):
+    ...         return self.linear(self.scale * x)
+    >>> [name for name, _ in Affine(3).named_parameters()]
+    ['scale', 'linear.weight', 'linear.bias']
+    """
 
     training: bool
     call_super_init = False

@@ -20,7 +20,11 @@ __all__ = ["Arctan", "BinaryThreshold", "StochasticBinary", "Swish", "Temperatur
 
 
 class Arctan(Activation):
-    """y = arctan x, in (−π/2, π/2) (N0 §1.5)."""
+    """y = arctan x, in (−π/2, π/2) (N0 §1.5).
+
+    >>> nn.Arctan()(weft.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7854,  0.0000,  0.7854])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return input.arctan()
@@ -30,6 +34,12 @@ class Swish(Activation):
     """y = x · σ(β x) with a learned β: one, or one for each channel of dimension 1 (N1 def. 1.15).
 
     β = 1 is `SiLU`, β = 0 the linear x/2, β → ∞ ReLU. Shape: (N, C, *) → the same
+
+    num_parameters: 1, or the number of channels
+    init: the β to start with
+
+    >>> nn.Swish(init=0.0)(weft.tensor([-2.0, 3.0])).tolist()
+    [-1.0, 1.5]
     """
 
     shown = ("num_parameters",)
@@ -52,8 +62,14 @@ class Swish(Activation):
 class TemperatureSoftmax(Activation):
     """yᵢ = exp(xᵢ / T) / Σⱼ exp(xⱼ / T) along `dim` (N2 §2.4.7).
 
-    T → 0 puts all mass on the largest entry, T → ∞ spreads it evenly; T may be changed between calls, and is learned
-    with learnable=True.
+    T → 0 puts all mass on the largest entry, T → ∞ spreads it evenly; T may be changed between calls.
+
+    temperature: T, greater than 0
+    dim: the dimension whose entries sum to 1
+    learnable: whether T is a parameter
+
+    >>> nn.TemperatureSoftmax(0.01)(weft.tensor([1.0, 2.0]))
+    tensor([3.7835e-44, 1.0000e+00])
     """
 
     shown = ("dim",)
@@ -75,7 +91,10 @@ class TemperatureSoftmax(Activation):
 class BinaryThreshold(Activation):
     """y = 1 where x ≥ 0, else 0: the McCulloch–Pitts neuron (N2 §2.4.1).
 
-    Backward the slope is 1 where |x| ≤ width, else 0 (width=None: 1 everywhere), the slope of a hard sigmoid.
+    width: backward the slope is 1 where |x| ≤ width, else 0, that of a hard sigmoid; None: 1 everywhere
+
+    >>> nn.BinaryThreshold()(weft.tensor([-0.1, 0.0, 3.0]))
+    tensor([0., 1., 1.])
     """
 
     shown = ("width",)
@@ -92,8 +111,12 @@ class BinaryThreshold(Activation):
 class StochasticBinary(Activation):
     """y = 1 with probability σ(x), else 0 (N2 §2.2.3); E[y] = σ(x).
 
-    Backward the slope is that of the mean, σ'(x) = σ(x) (1 − σ(x)). In evaluation the draw goes on with
-    sample_in_eval=True; otherwise the mean σ(x) is returned.
+    Backward the slope is that of the mean, σ'(x) = σ(x) (1 − σ(x)).
+
+    sample_in_eval: go on drawing in evaluation; otherwise the mean σ(x) is returned there
+
+    >>> nn.StochasticBinary().eval()(weft.tensor([0.0, 100.0]))
+    tensor([0.5000, 1.0000])
     """
 
     shown = ("sample_in_eval",)

@@ -23,7 +23,10 @@ __all__ = ["ActNorm", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class Scaled(Module):
-    """A normalisation that may end in y · weight + bias, which start as 1 and 0."""
+    """A normalisation that may end in y · weight + bias, which start as 1 and 0.
+
+    eps: ε, which keeps the division finite
+    """
 
     def _make_affine(self, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
         for name, wanted in (("weight", weight), ("bias", bias)):
@@ -43,9 +46,16 @@ def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class LayerNorm(Scaled):
-    """y = (x − μ) / √(σ² + ε) · weight + bias, μ and σ² over the last dimensions, of `normalized_shape` (N2 §3.7.5).
+    """y = (x − μ) / √(σ² + ε) · weight + bias, μ and σ² over the last dimensions (N2 §3.7.5).
 
     Shape: (*, normalized_shape) → the same
+
+    normalized_shape: the sizes of the last dimensions, or the size of the last one
+    elementwise_affine: whether there is a weight (and a bias), of the shape normalized_shape
+    bias: whether there is a bias beside the weight
+
+    >>> nn.LayerNorm(4)(weft.tensor([[1.0, 2.0, 3.0, 4.0]])).tolist()[0][:2]
+    [-1.3416354656219482, -0.4472118318080902]
     """
 
     def __init__(
@@ -73,9 +83,16 @@ class LayerNorm(Scaled):
 
 
 class RMSNorm(Scaled):
-    """y = x / √(mean(x²) + ε) · weight, the mean over the last dimensions, of `normalized_shape`.
+    """y = x / √(mean(x²) + ε) · weight, the mean over the last dimensions.
 
-    ε = None is the machine epsilon. Shape: (*, normalized_shape) → the same
+    Shape: (*, normalized_shape) → the same
+
+    normalized_shape: the sizes of the last dimensions, or the size of the last one
+    eps: ε; None is the machine epsilon of the type computed in
+    elementwise_affine: whether there is a weight, of the shape normalized_shape
+
+    >>> nn.RMSNorm(2)(weft.tensor([3.0, 4.0])).square().mean().item()
+    1.0
     """
 
     bias = None
@@ -103,9 +120,17 @@ class RMSNorm(Scaled):
 
 
 class GroupNorm(Scaled):
-    """y = (x − μ) / √(σ² + ε) · weight + bias, μ and σ² over each of `num_groups` groups of channels.
+    """y = (x − μ) / √(σ² + ε) · weight + bias, μ and σ² over each group of channels.
 
     Shape: (N, C, *) → the same, weight and bias (C,)
+
+    num_groups: into how many groups the channels fall; 1 is a layer norm over (C, *), C an instance norm
+    num_channels: C
+    affine: whether there is a weight (and a bias)
+    bias: whether there is a bias beside the weight
+
+    >>> nn.GroupNorm(2, 6)(weft.randn(3, 6, 5, 5)).shape
+    weft.Size([3, 6, 5, 5])
     """
 
     def __init__(
@@ -137,7 +162,14 @@ class GroupNorm(Scaled):
 
 
 class LocalResponseNorm(Module):
-    """y_c = x_c / (k + α/size · Σ x²)^β, the sum over `size` channels around c (AlexNet). Shape: (N, C, *) → the same."""
+    """y_c = x_c / (k + α/size · Σ x²)^β, the sum over `size` channels around c (AlexNet). Shape: (N, C, *) → the same.
+
+    size: how many neighbouring channels dampen each other
+    alpha, beta, k: α, β and k of the formula
+
+    >>> nn.LocalResponseNorm(2)(weft.ones(1, 4, 3)).shape
+    weft.Size([1, 4, 3])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -156,6 +188,13 @@ class ActNorm(Module):
     The first batch seen in training gives bias = −μ and log_scale = −log σ, so that its output has mean 0 and
     variance 1 in each channel; from then on both are ordinary parameters, and train and eval agree.
     log |det ∂y/∂x| = number of places · Σ log_scale. Shape: (N, C, *) → the same
+
+    num_features: C
+    eps: added to σ, so that a constant channel can be scaled
+
+    >>> y = nn.ActNorm(2)(5 + 3 * weft.randn(1000, 2))
+    >>> abs(float(y.mean())) < 1e-4, round(float(y.std()), 2)
+    (True, 1.0)
     """
 
     def __init__(self, num_features: int, eps: float = 1e-6, device: Any = None, dtype: Any = None) -> None:

@@ -14,7 +14,10 @@ __all__ = [
 
 
 class _Pad(Module):
-    """`padding`: one number for all sides, or (before, after) of the last dimension, then of the one before it …"""
+    """Something around a tensor.
+
+    padding: one number for all sides, or (before, after) of the last dimension, then of the one before it …
+    """
 
     dimensions: ClassVar[int]
     mode: ClassVar[str]
@@ -31,7 +34,10 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
-    """Fill with a number: works on any number of leading dimensions."""
+    """Fill with a number: works on any number of leading dimensions.
+
+    value: the number
+    """
 
     mode = "constant"
 
@@ -47,25 +53,42 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """`value` around (…, L)."""
+    """`value` around (…, L).
+
+    >>> nn.ConstantPad1d((1, 2), 7.0)(weft.tensor([[1.0, 2.0]]))
+    tensor([[7., 1., 2., 7., 7.]])
+    """
 
     dimensions = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """`value` around (…, H, W)."""
+    """`value` around (…, H, W).
+
+    >>> nn.ConstantPad2d((1, 0, 0, 1), 7.0)(weft.tensor([[[1.0, 2.0]]]))
+    tensor([[[7., 1., 2.],
+             [7., 7., 7.]]])
+    """
 
     dimensions = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """`value` around (…, D, H, W)."""
+    """`value` around (…, D, H, W).
+
+    >>> nn.ConstantPad3d(1, 7.0)(weft.ones(1, 2, 2, 2)).shape
+    weft.Size([1, 4, 4, 4])
+    """
 
     dimensions = 3
 
 
 class ZeroPad1d(ConstantPad1d):
-    """0 around (…, L)."""
+    """0 around (…, L).
+
+    >>> nn.ZeroPad1d((0, 2))(weft.tensor([[1.0, 2.0]]))
+    tensor([[1., 2., 0., 0.]])
+    """
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -74,7 +97,13 @@ class ZeroPad1d(ConstantPad1d):
 
 
 class ZeroPad2d(ConstantPad2d):
-    """0 around (…, H, W)."""
+    """0 around (…, H, W).
+
+    >>> nn.ZeroPad2d(1)(weft.tensor([[[1.0]]]))
+    tensor([[[0., 0., 0.],
+             [0., 1., 0.],
+             [0., 0., 0.]]])
+    """
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -83,7 +112,11 @@ class ZeroPad2d(ConstantPad2d):
 
 
 class ZeroPad3d(ConstantPad3d):
-    """0 around (…, D, H, W)."""
+    """0 around (…, D, H, W).
+
+    >>> nn.ZeroPad3d((0, 0, 1, 1, 2, 2))(weft.ones(1, 2, 2, 2)).shape
+    weft.Size([1, 6, 4, 2])
+    """
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -96,19 +129,31 @@ class _ReflectionPad(_Pad):
 
 
 class ReflectionPad1d(_ReflectionPad):
-    """Mirror at the border, which is not repeated: (N, C, L) or (C, L)."""
+    """Mirror at the border, which is not repeated: (N, C, L) or (C, L).
+
+    >>> nn.ReflectionPad1d(2)(weft.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    """
 
     dimensions = 1
 
 
 class ReflectionPad2d(_ReflectionPad):
-    """Mirror at the border, which is not repeated: (N, C, H, W) or (C, H, W)."""
+    """Mirror at the border, which is not repeated: (N, C, H, W) or (C, H, W).
+
+    >>> nn.ReflectionPad2d((1, 1, 0, 0))(weft.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[2., 1., 2., 3., 2.]]])
+    """
 
     dimensions = 2
 
 
 class ReflectionPad3d(_ReflectionPad):
-    """Mirror at the border, which is not repeated: (N, C, D, H, W) or (C, D, H, W)."""
+    """Mirror at the border, which is not repeated: (N, C, D, H, W) or (C, D, H, W).
+
+    >>> nn.ReflectionPad3d(1)(weft.ones(1, 2, 3, 4)).shape
+    weft.Size([1, 4, 5, 6])
+    """
 
     dimensions = 3
 
@@ -118,19 +163,32 @@ class _ReplicationPad(_Pad):
 
 
 class ReplicationPad1d(_ReplicationPad):
-    """Repeat the border: (N, C, L) or (C, L)."""
+    """Repeat the border: (N, C, L) or (C, L).
+
+    >>> nn.ReplicationPad1d(2)(weft.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
 
     dimensions = 1
 
 
 class ReplicationPad2d(_ReplicationPad):
-    """Repeat the border: (N, C, H, W) or (C, H, W)."""
+    """Repeat the border: (N, C, H, W) or (C, H, W).
+
+    >>> nn.ReplicationPad2d((0, 1, 1, 0))(weft.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 2., 2.],
+             [1., 2., 2.]]])
+    """
 
     dimensions = 2
 
 
 class ReplicationPad3d(_ReplicationPad):
-    """Repeat the border: (N, C, D, H, W) or (C, D, H, W)."""
+    """Repeat the border: (N, C, D, H, W) or (C, D, H, W).
+
+    >>> nn.ReplicationPad3d(1)(weft.ones(1, 2, 3, 4)).shape
+    weft.Size([1, 4, 5, 6])
+    """
 
     dimensions = 3
 
@@ -146,18 +204,32 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Go on at the other end: (N, C, L) or (C, L)."""
+    """Go on at the other end: (N, C, L) or (C, L).
+
+    >>> nn.CircularPad1d((1, 2))(weft.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 1., 2., 3., 1., 2.]])
+    """
 
     dimensions = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Go on at the other side: (N, C, H, W) or (C, H, W)."""
+    """Go on at the other side: (N, C, H, W) or (C, H, W).
+
+    >>> nn.CircularPad2d((0, 1, 0, 1))(weft.tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[1., 2., 1.],
+             [3., 4., 3.],
+             [1., 2., 1.]]])
+    """
 
     dimensions = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Go on at the other side: (N, C, D, H, W) or (C, D, H, W)."""
+    """Go on at the other side: (N, C, D, H, W) or (C, D, H, W).
+
+    >>> nn.CircularPad3d(1)(weft.ones(1, 2, 3, 4)).shape
+    weft.Size([1, 4, 5, 6])
+    """
 
     dimensions = 3

@@ -20,7 +20,15 @@ def _over(cls: type, data: Tensor | None) -> Any:
 
 
 class Parameter(Tensor):
-    """A tensor that a module registers as trainable when it is assigned as an attribute."""
+    """A tensor that a module registers as trainable when it is assigned as an attribute.
+
+    data: its values; the memory is shared
+    requires_grad: whether it is trained
+
+    >>> nn.Parameter(weft.zeros(2))
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
+    """
 
     _repr_prefix = "tensor("
 
@@ -35,7 +43,16 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that a module registers as a buffer when it is assigned as an attribute."""
+    """A tensor that a module registers as a buffer when it is assigned as an attribute: part of its state, not trained.
+
+    data: its values
+    persistent: whether it is saved with the state
+
+    >>> module = nn.Module()
+    >>> module.mean = nn.Buffer(weft.zeros(2))
+    >>> list(module.state_dict())
+    ['mean']
+    """
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         out = _over(cls, data)
@@ -46,7 +63,13 @@ class Buffer(Tensor):
 
 
 class UninitializedParameter(Parameter):
-    """A parameter whose shape is not known yet; `materialize(shape)` makes it a Parameter."""
+    """A parameter whose shape is not known yet; `materialize(shape)` makes it a Parameter.
+
+    >>> weight = nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape
+    weft.Size([2, 3])
+    """
 
     cls_to_become = Parameter
 
@@ -71,7 +94,13 @@ class UninitializedParameter(Parameter):
 
 
 class UninitializedBuffer(UninitializedParameter):
-    """A buffer whose shape is not known yet."""
+    """A buffer whose shape is not known yet; `materialize(shape)` makes it one.
+
+    >>> mean = nn.UninitializedBuffer()
+    >>> mean.materialize((2,))
+    >>> mean.shape
+    weft.Size([2])
+    """
 
     cls_to_become = Tensor
 

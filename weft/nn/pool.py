@@ -27,7 +27,15 @@ def _tuple(value: Any, n: int) -> tuple[int, ...]:
 
 
 class _MaxPool(Module):
-    """Options of max pooling; `return_indices` adds the places of the maxima, for `MaxUnpool`."""
+    """Options of max pooling, each one number, or one for each dimension.
+
+    kernel_size: the sizes of the window
+    stride: the step from window to window; None: kernel_size, so that windows do not overlap
+    padding: how far the first window reaches over the border, where −∞ stands
+    dilation: the step between the elements of a window
+    return_indices: return also the places of the maxima, for `MaxUnpool`
+    ceil_mode: whether a last window that reaches over the end counts
+    """
 
     function: ClassVar[Callable[..., Any]]
 
@@ -64,25 +72,45 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """y[t] = max_k x[stride·t + dilation·k − padding]: (N, C, L) or (C, L) → (N, C, L′)."""
+    """y[t] = max_k x[stride·t + dilation·k − padding]. Shape: (N, C, L) or (C, L) → (N, C, L′).
+
+    >>> nn.MaxPool1d(2)(weft.tensor([[1.0, 3.0, 2.0, 5.0]]))
+    tensor([[3., 5.]])
+    """
 
     function = F.max_pool1d
 
 
 class MaxPool2d(_MaxPool):
-    """The largest value in each window of an image: (N, C, H, W) or (C, H, W) → (N, C, H′, W′)."""
+    """The largest value in each window of an image. Shape: (N, C, H, W) or (C, H, W) → (N, C, H′, W′).
+
+    >>> nn.MaxPool2d(3, stride=2, padding=1)(weft.ones(2, 4, 8, 8)).shape
+    weft.Size([2, 4, 4, 4])
+    """
 
     function = F.max_pool2d
 
 
 class MaxPool3d(_MaxPool):
-    """The largest value in each window of a volume: (N, C, D, H, W) or (C, D, H, W) → (N, C, D′, H′, W′)."""
+    """The largest value in each window of a volume. Shape: (N, C, D, H, W) or (C, D, H, W) → (N, C, D′, H′, W′).
+
+    >>> nn.MaxPool3d((1, 2, 2))(weft.ones(2, 4, 3, 8, 8)).shape
+    weft.Size([2, 4, 3, 4, 4])
+    """
 
     function = F.max_pool3d
 
 
 class _AvgPool(Module):
-    """Options of average pooling in two and three dimensions."""
+    """Options of average pooling, each one number, or one for each dimension.
+
+    kernel_size: the sizes of the window
+    stride: the step from window to window; None: kernel_size
+    padding: how far the first window reaches over the border, where 0 stands
+    ceil_mode: whether a last window that reaches over the end counts
+    count_include_pad: whether the zeros of the padding are counted in the mean
+    divisor_override: divide the sum by this number instead of the count
+    """
 
     function: ClassVar[Callable[..., Tensor]]
 
@@ -116,7 +144,17 @@ class _AvgPool(Module):
 
 
 class AvgPool1d(Module):
-    """y[t] = mean_k x[stride·t + k − padding]: (N, C, L) or (C, L) → (N, C, L′)."""
+    """y[t] = mean_k x[stride·t + k − padding]. Shape: (N, C, L) or (C, L) → (N, C, L′).
+
+    kernel_size: the length of the window
+    stride: the step from window to window; None: kernel_size
+    padding: how far the first window reaches over the border, where 0 stands
+    ceil_mode: whether a last window that reaches over the end counts
+    count_include_pad: whether the zeros of the padding are counted in the mean
+
+    >>> nn.AvgPool1d(2)(weft.tensor([[1.0, 3.0, 2.0, 5.0]]))
+    tensor([[2.0000, 3.5000]])
+    """
 
     def __init__(
         self,
@@ -138,19 +176,33 @@ class AvgPool1d(Module):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of an image: (N, C, H, W) or (C, H, W) → (N, C, H′, W′)."""
+    """The mean of each window of an image. Shape: (N, C, H, W) or (C, H, W) → (N, C, H′, W′).
+
+    >>> nn.AvgPool2d(2)(weft.ones(2, 4, 8, 8)).shape
+    weft.Size([2, 4, 4, 4])
+    """
 
     function = F.avg_pool2d
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of a volume: (N, C, D, H, W) or (C, D, H, W) → (N, C, D′, H′, W′)."""
+    """The mean of each window of a volume. Shape: (N, C, D, H, W) or (C, D, H, W) → (N, C, D′, H′, W′).
+
+    >>> nn.AvgPool3d(2)(weft.ones(2, 4, 4, 8, 8)).shape
+    weft.Size([2, 4, 2, 4, 4])
+    """
 
     function = F.avg_pool3d
 
 
 class _LPPool(Module):
-    """Options of power-average pooling."""
+    """Options of power-average pooling.
+
+    norm_type: p; 1 sums, ∞ takes the maximum
+    kernel_size: the sizes of the window
+    stride: the step from window to window; None: kernel_size
+    ceil_mode: whether a last window that reaches over the end counts
+    """
 
     function: ClassVar[Callable[..., Tensor]]
 
@@ -169,19 +221,32 @@ class _LPPool(Module):
 
 
 class LPPool1d(_LPPool):
-    """y = (Σ xᵖ)^(1/p) over each window: (N, C, L) or (C, L) → (N, C, L′)."""
+    """y = (Σ xᵖ)^(1/p) over each window. Shape: (N, C, L) or (C, L) → (N, C, L′).
+
+    >>> nn.LPPool1d(2, 2)(weft.tensor([[3.0, 4.0, 0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
 
     function = F.lp_pool1d
 
 
 class LPPool2d(_LPPool):
-    """y = (Σ xᵖ)^(1/p) over each window: (N, C, H, W) or (C, H, W) → (N, C, H′, W′)."""
+    """y = (Σ xᵖ)^(1/p) over each window. Shape: (N, C, H, W) or (C, H, W) → (N, C, H′, W′).
+
+    >>> nn.LPPool2d(2, 2)(weft.ones(1, 1, 4, 4))[0, 0]
+    tensor([[2., 2.],
+            [2., 2.]])
+    """
 
     function = F.lp_pool2d
 
 
 class LPPool3d(_LPPool):
-    """y = (Σ xᵖ)^(1/p) over each window: (N, C, D, H, W) or (C, D, H, W) → (N, C, D′, H′, W′)."""
+    """y = (Σ xᵖ)^(1/p) over each window. Shape: (N, C, D, H, W) or (C, D, H, W) → (N, C, D′, H′, W′).
+
+    >>> nn.LPPool3d(1, 2)(weft.ones(1, 1, 2, 2, 2)).item()
+    8.0
+    """
 
     function = F.lp_pool3d
 
@@ -190,7 +255,10 @@ class LPPool3d(_LPPool):
 
 
 class _AdaptiveAvgPool(Module):
-    """`output_size`: cells along each dimension; None keeps a dimension as it is."""
+    """Options of adaptive average pooling.
+
+    output_size: cells along each dimension, one number or one each; None keeps a dimension as it is
+    """
 
     function: ClassVar[Callable[..., Tensor]]
 
@@ -206,25 +274,41 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The means of `output_size` equal stretches: (N, C, L) or (C, L) → (N, C, output_size)."""
+    """The means of equal stretches. Shape: (N, C, L) or (C, L) → (N, C, output_size).
+
+    >>> nn.AdaptiveAvgPool1d(2)(weft.tensor([[1.0, 3.0, 2.0, 4.0]]))
+    tensor([[2., 3.]])
+    """
 
     function = F.adaptive_avg_pool1d
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The means of a grid of equal cells: (N, C, H, W) or (C, H, W) → (N, C, *output_size)."""
+    """The means of a grid of equal cells. Shape: (N, C, H, W) or (C, H, W) → (N, C, *output_size).
+
+    >>> nn.AdaptiveAvgPool2d((1, None))(weft.ones(2, 4, 7, 9)).shape
+    weft.Size([2, 4, 1, 9])
+    """
 
     function = F.adaptive_avg_pool2d
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The means of a grid of equal cells: (N, C, D, H, W) or (C, D, H, W) → (N, C, *output_size)."""
+    """The means of a grid of equal cells. Shape: (N, C, D, H, W) or (C, D, H, W) → (N, C, *output_size).
+
+    >>> nn.AdaptiveAvgPool3d(2)(weft.ones(2, 4, 5, 6, 7)).shape
+    weft.Size([2, 4, 2, 2, 2])
+    """
 
     function = F.adaptive_avg_pool3d
 
 
 class _AdaptiveMaxPool(Module):
-    """`output_size`: cells along each dimension; `return_indices` adds the places of the maxima."""
+    """Options of adaptive max pooling.
+
+    output_size: cells along each dimension, one number or one each; None keeps a dimension as it is
+    return_indices: return also the places of the maxima
+    """
 
     function: ClassVar[Callable[..., Any]]
 
@@ -239,19 +323,31 @@ class _AdaptiveMaxPool(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The maxima of `output_size` equal stretches: (N, C, L) or (C, L) → (N, C, output_size)."""
+    """The maxima of equal stretches. Shape: (N, C, L) or (C, L) → (N, C, output_size).
+
+    >>> nn.AdaptiveMaxPool1d(2)(weft.tensor([[1.0, 3.0, 2.0, 4.0]]))
+    tensor([[3., 4.]])
+    """
 
     function = F.adaptive_max_pool1d
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The maxima of a grid of equal cells: (N, C, H, W) or (C, H, W) → (N, C, *output_size)."""
+    """The maxima of a grid of equal cells. Shape: (N, C, H, W) or (C, H, W) → (N, C, *output_size).
+
+    >>> nn.AdaptiveMaxPool2d(1)(weft.ones(2, 4, 7, 9)).shape
+    weft.Size([2, 4, 1, 1])
+    """
 
     function = F.adaptive_max_pool2d
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The maxima of a grid of equal cells: (N, C, D, H, W) or (C, D, H, W) → (N, C, *output_size)."""
+    """The maxima of a grid of equal cells. Shape: (N, C, D, H, W) or (C, D, H, W) → (N, C, *output_size).
+
+    >>> nn.AdaptiveMaxPool3d(2)(weft.ones(2, 4, 5, 6, 7)).shape
+    weft.Size([2, 4, 2, 2, 2])
+    """
 
     function = F.adaptive_max_pool3d
 
@@ -260,7 +356,14 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
 
 
 class _FractionalMaxPool(Module):
-    """Options of fractional pooling: either `output_size`, or `output_ratio` between 0 and 1."""
+    """Options of fractional pooling.
+
+    kernel_size: the sizes of the window
+    output_size: the sizes of the output
+    output_ratio: or their ratio to those of the input, between 0 and 1
+    return_indices: return also the places of the maxima, for `MaxUnpool`
+    _random_samples: the random numbers that place the windows, one for each dimension of each channel: (N, C, 2 or 3)
+    """
 
     dimensions: ClassVar[int]
     function: ClassVar[Callable[..., Any]]
@@ -293,13 +396,21 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Max pooling over windows whose steps are random, so that any ratio of sizes is possible: (N, C, H, W)."""
+    """Max pooling over windows whose steps are random, so that any ratio of sizes is possible: (N, C, H, W).
+
+    >>> nn.FractionalMaxPool2d(2, output_ratio=0.7)(weft.ones(1, 3, 10, 10)).shape
+    weft.Size([1, 3, 7, 7])
+    """
 
     dimensions, function = 2, F.fractional_max_pool2d
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Max pooling over windows whose steps are random, so that any ratio of sizes is possible: (N, C, D, H, W)."""
+    """Max pooling over windows whose steps are random, so that any ratio of sizes is possible: (N, C, D, H, W).
+
+    >>> nn.FractionalMaxPool3d(2, output_size=3)(weft.ones(1, 3, 5, 5, 5)).shape
+    weft.Size([1, 3, 3, 3, 3])
+    """
 
     dimensions, function = 3, F.fractional_max_pool3d
 
@@ -308,7 +419,12 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 
 
 class _MaxUnpool(Module):
-    """Options of the max pooling that is to be undone."""
+    """Options of the max pooling that is to be undone.
+
+    kernel_size: the sizes of its window
+    stride: its step from window to window; None: kernel_size
+    padding: how far its first window reached over the border
+    """
 
     dimensions: ClassVar[int]
     function: ClassVar[Callable[..., Tensor]]
@@ -326,18 +442,33 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Each maximum back to where `MaxPool1d(return_indices=True)` found it, 0 elsewhere: (N, C, L) → (N, C, L′)."""
+    """Each maximum back to where `MaxPool1d(return_indices=True)` found it, 0 elsewhere: (N, C, L) → (N, C, L′).
+
+    >>> y, places = nn.MaxPool1d(2, return_indices=True)(weft.tensor([[1.0, 3.0, 5.0, 2.0]]))
+    >>> nn.MaxUnpool1d(2)(y, places)
+    tensor([[0., 3., 5., 0.]])
+    """
 
     dimensions, function = 1, F.max_unpool1d
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Each maximum back to where `MaxPool2d` found it, 0 elsewhere: (N, C, H, W) → (N, C, H′, W′)."""
+    """Each maximum back to where `MaxPool2d` found it, 0 elsewhere: (N, C, H, W) → (N, C, H′, W′).
+
+    >>> y, places = nn.MaxPool2d(2, return_indices=True)(weft.ones(1, 1, 4, 4))
+    >>> nn.MaxUnpool2d(2)(y, places).sum()
+    tensor(4.)
+    """
 
     dimensions, function = 2, F.max_unpool2d
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Each maximum back to where `MaxPool3d` found it, 0 elsewhere: (N, C, D, H, W) → (N, C, D′, H′, W′)."""
+    """Each maximum back to where `MaxPool3d` found it, 0 elsewhere: (N, C, D, H, W) → (N, C, D′, H′, W′).
+
+    >>> y, places = nn.MaxPool3d(2, return_indices=True)(weft.ones(1, 1, 4, 4, 4))
+    >>> nn.MaxUnpool3d(2)(y, places).shape
+    weft.Size([1, 1, 4, 4, 4])
+    """
 
     dimensions, function = 3, F.max_unpool3d

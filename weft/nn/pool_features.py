@@ -9,7 +9,13 @@ __all__ = ["ChannelAvgPool", "ChannelMaxPool", "GlobalAvgPool", "GlobalMaxPool",
 
 
 class GlobalAvgPool(Module):
-    """◆ The mean of each map, whatever its size: (N, C, *) → (N, C), or (N, C, 1, …) with keepdim."""
+    """◆ The mean of each map, whatever its size. Shape: (N, C, *) → (N, C), or (N, C, 1, …).
+
+    keepdim: whether the dimensions of the map stay, with size 1
+
+    >>> nn.GlobalAvgPool()(weft.ones(2, 4, 7, 9)).shape
+    weft.Size([2, 4])
+    """
 
     def __init__(self, keepdim: bool = False) -> None:
         super().__init__()
@@ -23,7 +29,13 @@ class GlobalAvgPool(Module):
 
 
 class GlobalMaxPool(Module):
-    """◆ The maximum of each map, whatever its size: (N, C, *) → (N, C), or (N, C, 1, …) with keepdim."""
+    """◆ The maximum of each map, whatever its size. Shape: (N, C, *) → (N, C), or (N, C, 1, …).
+
+    keepdim: whether the dimensions of the map stay, with size 1
+
+    >>> nn.GlobalMaxPool(keepdim=True)(weft.ones(2, 4, 7, 9)).shape
+    weft.Size([2, 4, 1, 1])
+    """
 
     def __init__(self, keepdim: bool = False) -> None:
         super().__init__()
@@ -38,7 +50,11 @@ class GlobalMaxPool(Module):
 
 
 class _ChannelPool(Module):
-    """Windows along the channels: kernel_size of them, every `stride` (default kernel_size)."""
+    """Windows along the channels.
+
+    kernel_size: how many channels a window has
+    stride: the step from window to window; None: kernel_size
+    """
 
     def __init__(self, kernel_size: int, stride: int | None = None) -> None:
         super().__init__()
@@ -58,25 +74,39 @@ class _ChannelPool(Module):
 
 
 class ChannelMaxPool(_ChannelPool):
-    """◆ The maximum over windows of channels, which gives invariance between features: (N, C, *) → (N, C′, *)."""
+    """◆ The maximum over windows of channels, which gives invariance between features: (N, C, *) → (N, C′, *).
+
+    >>> nn.ChannelMaxPool(2)(weft.tensor([[1.0, 3.0, 5.0, 2.0]]))
+    tensor([[3., 5.]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return self._windows(input).max(-1)[0]
 
 
 class ChannelAvgPool(_ChannelPool):
-    """◆ The mean over windows of channels: (N, C, *) → (N, C′, *), C′ = ⌊(C − kernel_size) / stride⌋ + 1."""
+    """◆ The mean over windows of channels: (N, C, *) → (N, C′, *), C′ = ⌊(C − kernel_size) / stride⌋ + 1.
+
+    >>> nn.ChannelAvgPool(2)(weft.tensor([[1.0, 3.0, 5.0, 2.0]]))
+    tensor([[2.0000, 3.5000]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return self._windows(input).mean(-1)
 
 
 class Maxout(Module):
-    """◆ y_j = max_i x_{j·pieces + i}: the maximum over groups of `pieces` features.
+    """◆ y_j = max_i x_{j·pieces + i}: the maximum over groups of features.
 
     After a linear layer with pieces · out features this is a learned convex, piecewise linear activation
     (Goodfellow et al., 2013); with weights w and −w it is |w·x|, with w and 0 it is ReLU.
     Shape: (…, pieces·C, …) → (…, C, …) along `dim`
+
+    pieces: how many features a group has
+    dim: the dimension of the features
+
+    >>> nn.Maxout(2)(weft.tensor([1.0, 3.0, 5.0, 2.0]))
+    tensor([3., 5.])
     """
 
     def __init__(self, pieces: int, dim: int = -1) -> None:

@@ -59,7 +59,13 @@ def _angles(positions: Tensor, features: int, base: float) -> Tensor:
 class SinusoidalPosition(Module):
     """◆ y_i = x_i + p_i with the fixed vectors of `sinusoidal_positions` (N2 §5.7.1); no parameters, any length.
 
-    `offset` is the position of the first row. Shape: (*, T, D) → the same
+    `offset` of the call is the position of the first row. Shape: (*, T, D) → the same
+
+    features: D
+    base: the slowest wave is about 2π · base places long
+
+    >>> nn.SinusoidalPosition(4)(weft.zeros(2, 4))[0]
+    tensor([0., 1., 0., 1.])
     """
 
     def __init__(self, features: int, base: float = 10000.0) -> None:
@@ -77,8 +83,15 @@ class SinusoidalPosition(Module):
 class LearnedPosition(Module):
     """◆ y_i = x_i + weight[i]: one learned vector a position, as in BERT and GPT (N2 §5.7.1).
 
-    `offset` is the position of the first row. Shape: (*, T, D), T + offset ≤ max_length → the same;
+    `offset` of the call is the position of the first row. Shape: (*, T, D), T + offset ≤ max_length → the same;
     weight (max_length, D) from N(0, std²)
+
+    max_length: how many positions there are
+    features: D
+    std: the spread of the vectors at first
+
+    >>> nn.LearnedPosition(100, 8)(weft.zeros(2, 5, 8)).shape
+    weft.Size([2, 5, 8])
     """
 
     def __init__(
@@ -156,6 +169,14 @@ class RelativePositionBias(Module):
 
     Every head learns which distances and directions it prefers. forward(L, S, offset=0) → (H, L, S);
     weight (num_buckets, H) from N(0, 1)
+
+    num_heads: H
+    num_buckets: how many classes of distances there are; half of them for single distances, the rest on a log scale
+    max_distance: from which distance on all are in the last bucket
+    bidirectional: whether what comes later has buckets of its own
+
+    >>> nn.RelativePositionBias(4)(5, 7).shape
+    weft.Size([4, 5, 7])
     """
 
     def __init__(
@@ -205,6 +226,11 @@ class ALiBi(Module):
 
     Nothing is learned; the slopes m_h are those of `alibi_slopes`, a buffer that is not saved.
     forward(L, S, offset=0) → (H, L, S)
+
+    num_heads: H
+
+    >>> nn.ALiBi(2)(1, 3)[0]
+    tensor([[-0.0000, -0.0625, -0.1250]])
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -241,7 +267,13 @@ def rotate_by_position(x: Tensor, positions: Tensor | None = None, base: float =
 class RotaryPosition(Module):
     """◆ Queries and keys after `rotate_by_position`; no parameters.
 
-    `offset` is the position of the first query; keys start at 0. Shape: (*, L, D), (*, S, D) → the same two
+    `offset` of the call is the position of the first query; keys start at 0. Shape: (*, L, D), (*, S, D) → the same two
+
+    base: the slowest pair of coordinates turns once in about 2π · base places
+
+    >>> q, k = nn.RotaryPosition()(weft.ones(3, 8), weft.ones(5, 8))
+    >>> q.shape, k.shape
+    (weft.Size([3, 8]), weft.Size([5, 8]))
     """
 
     def __init__(self, base: float = 10000.0) -> None:

@@ -30,6 +30,16 @@ class RNNBase(Module):
 
     A subclass says in `weight_shapes` which weights a layer has and in `run` what it computes. Weights are named
     weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, …, with _reverse for the other direction, all from U(±1/√H).
+
+    mode: 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU', for PyTorch's sake
+    input_size: I, the size of an input
+    hidden_size: H, the size of the state
+    num_layers: how many layers lie on each other; each reads what the one below it says
+    bias: whether there are biases
+    batch_first: whether inputs and outputs are (N, T, ·) instead of (T, N, ·); states stay (L·D, N, ·)
+    dropout: the probability of dropping between layers in training
+    bidirectional: whether a second set of weights reads the sequence backwards, D = 2
+    proj_size: P, the size that the state is projected to, of an LSTM; 0: not at all
     """
 
     gates = 1
@@ -253,6 +263,12 @@ class RNN(RNNBase):
     """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t−1} + b_hh), or max(·, 0) with nonlinearity='relu' (N1 §5.1, N2 §5.1).
 
     Shape: (T, N, I), state (L·D, N, H) → (T, N, D·H), (L·D, N, H); (N, T, ·) with batch_first, N optional, D directions
+
+    nonlinearity: 'tanh' or 'relu'
+
+    >>> outputs, state = nn.RNN(3, 5)(weft.randn(7, 2, 3))
+    >>> outputs.shape, state.shape
+    (weft.Size([7, 2, 5]), weft.Size([1, 2, 5]))
     """
 
     def __init__(
@@ -291,6 +307,10 @@ class LSTM(RNNBase):
     i, f, o = σ(W x_t + b + U h_{t−1} + d), g = tanh(W x_t + …); c_t = f ⊙ c_{t−1} + i ⊙ g; h_t = o ⊙ tanh c_t,
     and with proj_size h_t = W_hr (o ⊙ tanh c_t).
     Shape: (T, N, I), (h, c) of (L·D, N, P) and (L·D, N, H) → (T, N, D·P), (h, c); P = proj_size or H
+
+    >>> outputs, (h, c) = nn.LSTM(3, 5, num_layers=2, batch_first=True)(weft.randn(2, 7, 3))
+    >>> outputs.shape, h.shape, c.shape
+    (weft.Size([2, 7, 5]), weft.Size([2, 2, 5]), weft.Size([2, 2, 5]))
     """
 
     gates = 4
@@ -331,6 +351,10 @@ class GRU(RNNBase):
     h_t = (1 − z) ⊙ n + z ⊙ h_{t−1}.
 
     Shape: (T, N, I), state (L·D, N, H) → (T, N, D·H), (L·D, N, H)
+
+    >>> outputs, state = nn.GRU(3, 5, bidirectional=True)(weft.randn(7, 2, 3))
+    >>> outputs.shape, state.shape
+    (weft.Size([7, 2, 10]), weft.Size([2, 2, 5]))
     """
 
     gates = 3

@@ -23,7 +23,13 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
 class RNNCellBase(Module):
-    """Weights of one step: weight_ih (kH, I), weight_hh (kH, H), bias_ih and bias_hh (kH,), all from U(±1/√H)."""
+    """Weights of one step: weight_ih (kH, I), weight_hh (kH, H), bias_ih and bias_hh (kH,), all from U(±1/√H).
+
+    input_size: I, the size of an input
+    hidden_size: H, the size of the state
+    bias: whether there are biases
+    num_chunks: k, how many blocks of H rows the weights have
+    """
 
     def __init__(
         self,
@@ -90,7 +96,13 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or max(·, 0) (N1 §5.1). Shape: (N, I), (N, H) → (N, H); N optional."""
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or max(·, 0) (N1 §5.1). Shape: (N, I), (N, H) → (N, H); N optional.
+
+    nonlinearity: 'tanh' or 'relu'
+
+    >>> nn.RNNCell(3, 5)(weft.randn(2, 3), weft.zeros(2, 5)).shape
+    weft.Size([2, 5])
+    """
 
     def __init__(
         self,
@@ -115,6 +127,10 @@ class LSTMCell(RNNCellBase):
     """One step of a long short-term memory (see `lstm_step`; N1 §5.3, N2 §5.2).
 
     Shape: (N, I), ((N, H), (N, H)) → ((N, H), (N, H)); N optional
+
+    >>> h, c = nn.LSTMCell(3, 5)(weft.randn(2, 3))
+    >>> h.shape, c.shape
+    (weft.Size([2, 5]), weft.Size([2, 5]))
     """
 
     def __init__(
@@ -128,7 +144,11 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a gated recurrent unit (see `gru_step`; N2 §5.2.3). Shape: (N, I), (N, H) → (N, H); N optional."""
+    """One step of a gated recurrent unit (see `gru_step`; N2 §5.2.3). Shape: (N, I), (N, H) → (N, H); N optional.
+
+    >>> nn.GRUCell(3, 5)(weft.randn(2, 3), weft.zeros(2, 5)).shape
+    weft.Size([2, 5])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

@@ -43,6 +43,10 @@ class PeepholeLSTM(CellRecurrence):
     i = σ(… + p_i ⊙ c_{t−1}), f = σ(… + p_f ⊙ c_{t−1}), c_t = f ⊙ c_{t−1} + i ⊙ tanh(…), o = σ(… + p_o ⊙ c_t),
     h_t = o ⊙ tanh c_t, where … = W_ih x_t + b_ih + W_hh h_{t−1} + b_hh. The weights p are weight_ch_l0, … (3, H) in the
     order i, f, o; at 0 this is `LSTM`. Shape: as `LSTM`
+
+    >>> outputs, (h, c) = nn.PeepholeLSTM(3, 5)(weft.randn(7, 2, 3))
+    >>> outputs.shape
+    weft.Size([7, 2, 5])
     """
 
     gates = 4
@@ -69,6 +73,10 @@ class CoupledLSTM(CellRecurrence):
 
     c_t = f ⊙ c_{t−1} + (1 − f) ⊙ g, h_t = o ⊙ tanh c_t. Its weights have three blocks of H rows, in the order f, g, o; the
     cell state is an average and stays in [−1, 1] when it starts there. Shape: as `LSTM`
+
+    >>> outputs, (h, c) = nn.CoupledLSTM(3, 5)(weft.randn(7, 2, 3))
+    >>> bool(c.abs().max() <= 1)
+    True
     """
 
     gates = 3

@@ -97,7 +97,12 @@ def negative_sampling_loss(scores: SampledScores) -> Tensor:
 class FixedProposal(Module):
     """◆ Classes drawn with probabilities q ∝ weights^power: uniform without weights, as in N2 §4.5.2.
 
-    With counts of the classes for weights: power 1 is the unigram distribution, 3/4 that of word2vec.
+    num_classes: how many classes there are
+    weights: for example how often each class occurs, (num_classes,)
+    power: 1 is the unigram distribution, 3/4 that of word2vec
+
+    >>> nn.FixedProposal(3, weft.tensor([1.0, 1.0, 2.0])).log_prob(weft.arange(3)).exp()
+    tensor([0.2500, 0.2500, 0.5000])
     """
 
     def __init__(self, num_classes: int, weights: Tensor | None = None, power: float = 1.0) -> None:
@@ -126,6 +131,13 @@ class AdaptiveProposal(Module):
     p̂ is the model's own distribution averaged over the batch, as the draws show it: class c_k gets the mean of
     r_k / Σ r, r_k = exp(η_{c_k}) / q(c_k). Draws come from (1 − floor) q + floor / C, so that no class is forgotten
     and the ratios r stay bounded.
+
+    num_classes: C
+    rate: how fast q follows
+    floor: the share of draws that is spread evenly
+
+    >>> nn.AdaptiveProposal(4).log_prob(weft.tensor([0])).exp()
+    tensor([0.2500])
     """
 
     def __init__(self, num_classes: int, rate: float = 0.05, floor: float = 0.1) -> None:
@@ -165,9 +177,22 @@ class AdaptiveProposal(Module):
 class SampledSoftmax(Module):
     """◆ An output layer η = W z + b over C classes whose loss looks at the target and K drawn classes (N2 §4.5.2).
 
-    `loss` is one of the functions of this file. All examples of a batch share the draws, so that K + B rows of W are
-    read and written instead of C. `log_prob` is the full log-softmax, `predict` the likeliest class.
+    All examples of a batch share the draws, so that K + B rows of W are read and written instead of C. `log_prob` is the
+    full log-softmax, `predict` the likeliest class.
     Shape: (B, D), (B,) → () the mean loss; weight (C, D), bias (C,), both from U(±1/√D)
+
+    in_features: D
+    num_classes: C
+    num_samples: K
+    loss: `sampled_softmax_loss`, `importance_sampling_loss`, `noise_contrastive_loss` or `negative_sampling_loss`
+    proposal: from which the classes are drawn; `FixedProposal(num_classes)` by default
+    bias: whether there is a b
+
+    >>> layer = nn.SampledSoftmax(8, 1000, num_samples=20)
+    >>> layer(weft.randn(5, 8), weft.arange(5)).shape
+    weft.Size([])
+    >>> layer.log_prob(weft.randn(5, 8)).shape
+    weft.Size([5, 1000])
     """
 
     random_in_training = True

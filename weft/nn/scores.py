@@ -46,11 +46,18 @@ Weighting = Callable[[Tensor, Tensor | None], Tensor]
 class Attention(Module):
     """◆ c = Σᵢ αᵢ vᵢ, α = weighting(score(q, k)): attention as an associative memory (N2 §5.5.2, N4 §11).
 
-    `score` is a module such as `AdditiveScore`, `weighting` one of `soft_weights` (softmax), `hard_weights` (largest
-    score), `sampled_weights` (one key drawn), `linear_weights` (the scores themselves). In training, weights are dropped
-    with probability `dropout`. `mask` broadcasts to (*, L, S); `lengths` are the numbers of keys in use, (B,) or (B, L);
-    `prepared` is score.prepare(key), for those who come with the same keys again and again.
+    In the call, `mask` broadcasts to (*, L, S); `lengths` are the numbers of keys in use, (B,) or (B, L); `prepared` is
+    score.prepare(key), for those who come with the same keys again and again.
     Returns contexts and weights. Shape: (*, L, Q), (*, S, K), (*, S, V) → (*, L, V), (*, L, S)
+
+    score: a module such as `AdditiveScore`; `ScaledDotScore` by default
+    weighting: `soft_weights` (softmax, the default), `hard_weights` (largest score), `sampled_weights` (one key drawn) or
+      `linear_weights` (the scores themselves)
+    dropout: the probability of dropping a weight in training
+
+    >>> contexts, weights = nn.Attention()(weft.randn(2, 3, 8), weft.randn(2, 5, 8), weft.randn(2, 5, 4))
+    >>> contexts.shape, weights.shape
+    (weft.Size([2, 3, 4]), weft.Size([2, 3, 5]))
     """
 
     random_in_training = True
@@ -98,7 +105,11 @@ class Score(Module):
 
 
 class DotScore(Score):
-    """◆ e = qᵀ k (N1 eq. 318, N2 §5.5.3). Shape: (*, L, D), (*, S, D) → (*, L, S)"""
+    """◆ e = qᵀ k (N1 eq. 318, N2 §5.5.3). Shape: (*, L, D), (*, S, D) → (*, L, S)
+
+    >>> nn.DotScore()(weft.ones(1, 2), weft.ones(3, 2))
+    tensor([[2., 2., 2.]])
+    """
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
         _check_width(query, prepared, "DotScore")
@@ -109,6 +120,9 @@ class ScaledDotScore(Score):
     """◆ e = qᵀ k / √D, of variance 1 for independent entries of variance 1 (N2 §5.5.3, N4 §11).
 
     Shape: (*, L, D), (*, S, D) → (*, L, S)
+
+    >>> nn.ScaledDotScore()(weft.ones(1, 4), weft.ones(3, 4))
+    tensor([[2., 2., 2.]])
     """
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
@@ -117,7 +131,13 @@ class ScaledDotScore(Score):
 
 
 class CosineScore(Score):
-    """◆ e = qᵀ k / (‖q‖ ‖k‖), in [−1, 1] (N1 eq. 319). Shape: (*, L, D), (*, S, D) → (*, L, S)"""
+    """◆ e = qᵀ k / (‖q‖ ‖k‖), in [−1, 1] (N1 eq. 319). Shape: (*, L, D), (*, S, D) → (*, L, S)
+
+    eps: the least length that a vector counts as
+
+    >>> nn.CosineScore()(weft.tensor([[3.0, 0.0]]), weft.tensor([[2.0, 0.0], [0.0, 5.0]]))
+    tensor([[1., 0.]])
+    """
 
     def __init__(self, eps: float = 1e-12) -> None:
         super().__init__()
@@ -135,6 +155,11 @@ class GeneralScore(Score):
     """◆ e = qᵀ W k: bilinear, for queries and keys of different widths (N1 example 12.1, general attention).
 
     Shape: (*, L, Q), (*, S, K) → (*, L, S); weight (Q, K) from U(±1/√K)
+
+    query_features, key_features: Q and K
+
+    >>> nn.GeneralScore(4, 6)(weft.randn(3, 4), weft.randn(5, 6)).shape
+    weft.Size([3, 5])
     """
 
     def __init__(self, query_features: int, key_features: int, device: Any = None, dtype: Any = None) -> None:
@@ -160,6 +185,12 @@ class ReducedRankScore(Score):
 
     N1 example 12.1, reduced-rank multiplicative attention. Shape: (*, L, Q), (*, S, K) → (*, L, S);
     query_weight U (r, Q) from U(±1/√Q), key_weight V (r, K) from U(±1/√K)
+
+    query_features, key_features: Q and K
+    rank: r
+
+    >>> nn.ReducedRankScore(4, 6, rank=2)(weft.randn(3, 4), weft.randn(5, 6)).shape
+    weft.Size([3, 5])
     """
 
     def __init__(
@@ -190,6 +221,12 @@ class AdditiveScore(Score):
 
     Shape: (*, L, Q), (*, S, K) → (*, L, S), with (*, L, S, r) in between; query_weight V (r, Q) from U(±1/√Q),
     key_weight W (r, K) from U(±1/√K), vector v (r,) from U(±1/√r)
+
+    query_features, key_features: Q and K
+    hidden_features: r
+
+    >>> nn.AdditiveScore(4, 6, hidden_features=8)(weft.randn(3, 4), weft.randn(5, 6)).shape
+    weft.Size([3, 5])
     """
 
     def __init__(
@@ -356,10 +393,18 @@ def nadaraya_watson_classify(
 
 
 class NadarayaWatson(Module):
-    """◆ `nadaraya_watson` as a layer; with learnable=True the width is a parameter, trained through log width (N4 §11).
+    """◆ `nadaraya_watson` as a layer: values averaged by how near their keys are to the query (N4 §11).
 
-    width = exp(log_width), one for all coordinates, or one each with `features` given.
     Shape: (*, L, D), (*, S, D), (*, S, V) → (*, L, V)
+
+    kernel: how nearness falls with distance: 'gaussian', 'boxcar' or 'epanechnikov'
+    width: the distance that counts as near, exp(log_width)
+    features: D, for a width of each coordinate; None: one for all
+    learnable: whether the width is a parameter, trained through log width
+
+    >>> x = weft.linspace(0, 1, 5).unsqueeze(1)
+    >>> nn.NadarayaWatson(width=0.01)(x, x, x.square()).flatten()
+    tensor([0.0000, 0.0625, 0.2500, 0.5625, 1.0000])
     """
 
     def __init__(

@@ -75,9 +75,20 @@ def as_cosine_problem(vectors: Tensor) -> Tensor:
 class InnerProductIndex:
     """◆ Approximate search: vectors in clusters of similar direction, of which a query visits a few (N2 §4.5.3).
 
-    The vectors, made unit by `as_cosine_problem`, are clustered by spherical k-means with `lists` centres (about √C by
-    default) into inverted lists. A query computes the inner products with the centres, visits the `probes` best lists,
-    and ranks their members exactly. More probes: more recall, more time; probes = lists is exact.
+    The vectors, made unit by `as_cosine_problem`, are clustered by spherical k-means into inverted lists. A query computes
+    the inner products with the centres, visits the `probes` best lists, and ranks their members exactly. More probes: more
+    recall, more time; probes = lists is exact.
+
+    vectors: (C, D), what is searched
+    lists: the number of clusters; about √C by default
+    rounds: the rounds of k-means
+    seed: of its first centres
+
+    >>> vectors = weft.randn(500, 8)
+    >>> index = nn.InnerProductIndex(vectors, lists=10)
+    >>> found = index.search(vectors[:2], k=3, probes=10)
+    >>> (found.indices == nn.top_inner_products(vectors, vectors[:2], 3).indices).all()
+    tensor(True)
     """
 
     def __init__(self, vectors: Tensor, lists: int | None = None, rounds: int = 10, seed: int = 0) -> None:

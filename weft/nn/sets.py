@@ -21,9 +21,15 @@ __all__ = ["SetEmbedding", "SimilaritySoftmax"]
 class SetEmbedding(Module):
     """◆ z = Σ_{v ∈ S} E[v], or its mean over S: one vector for a set of categories, whatever their order.
 
-    The composition of CBOW (N2 §4.4); Eᵀ m for the multi-hot m of the set. `mask` is false at places that are padding;
-    the empty set gives 0. Numbers that occur twice count twice, as in a bag of words.
+    The composition of CBOW (N2 §4.4); Eᵀ m for the multi-hot m of the set. `mask` of the call is false at places that are
+    padding; the empty set gives 0. Numbers that occur twice count twice, as in a bag of words.
     Shape: (*, L) of int64, mask (*, L) → (*, D); weight (V, D) from N(0, 1)
+
+    num_embeddings, embedding_dim: V and D
+    mode: 'mean' or 'sum'
+
+    >>> nn.SetEmbedding(10, 4)(weft.tensor([[1, 5, 2], [0, 0, 3]])).shape
+    weft.Size([2, 4])
     """
 
     def __init__(
@@ -54,8 +60,15 @@ class SetEmbedding(Module):
 class SimilaritySoftmax(Module):
     """◆ p(c | z) = exp(s η_c) / Σ_c′ exp(s η_c′), η_c = ⟨w_c, z⟩: how similar z is to each class vector (N2 §4.3).
 
-    With cosine=True η_c = ⟨w_c, z⟩ / (‖w_c‖ ‖z‖): angles count, lengths do not. s = `scale`.
     Shape: (*, D) → (*, C); weight (C, D) from U(±1/√D), one class vector a row, as in an embedding
+
+    in_features: D
+    num_classes: C
+    cosine: whether η_c = ⟨w_c, z⟩ / (‖w_c‖ ‖z‖), so that angles count and lengths do not
+    scale: s
+
+    >>> nn.SimilaritySoftmax(8, 3)(weft.randn(5, 8)).sum(-1).round(decimals=4)
+    tensor([1., 1., 1., 1., 1.], grad_fn=<DivBackward0>)
     """
 
     def __init__(

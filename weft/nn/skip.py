@@ -26,8 +26,13 @@ __all__ = ["AttentionCombine", "DenselyConnected", "Highway", "Residual", "Skip"
 class Residual(Module):
     """◆ v_out = shortcut(v_in) + f(v_in): f is an update, not a representation (N2 §3.7.2).
 
-    The shortcut is the identity unless a module is given, as for parts that change the shape.
     Shape: that of f's output
+
+    function: f
+    shortcut: the identity unless a module is given, as for parts that change the shape
+
+    >>> nn.Residual(nn.Linear(4, 4))(weft.ones(2, 4)).shape
+    weft.Size([2, 4])
     """
 
     def __init__(self, function: Module, shortcut: Module | None = None) -> None:
@@ -44,8 +49,13 @@ class Residual(Module):
 class DenselyConnected(Module):
     """◆ v_l = f_l([v_0, v_1, …, v_{l−1}]): every layer gets all that was computed before it, concatenated (N2 §3.7.3).
 
-    Layer l must take Z_0 + … + Z_{l−1} features along `dim`; the output is [v_0, …, v_L]. Sizes grow linearly with the
-    number of layers, the number of weights as its square. Shape: (…, Z_0, …) → (…, Z_0 + … + Z_L, …)
+    Takes the layers one by one; layer l must take Z_0 + … + Z_{l−1} features. The output is [v_0, …, v_L]. Sizes grow
+    linearly with the number of layers, the number of weights as its square. Shape: (…, Z_0, …) → (…, Z_0 + … + Z_L, …)
+
+    dim: the dimension of the features
+
+    >>> nn.DenselyConnected(nn.Linear(4, 3), nn.Linear(7, 2))(weft.ones(5, 4)).shape
+    weft.Size([5, 9])
     """
 
     def __init__(self, *layers: Module, dim: int = -1) -> None:
@@ -65,8 +75,14 @@ class DenselyConnected(Module):
 class Highway(Module):
     """◆ v_out = t ⊙ f(v_in) + (1 − t) ⊙ v_in, t = σ(W v_in + b): a learned gate between new and old (N2 §3.7.3).
 
-    The bias b starts at `gate_bias`, below 0, so that the layer starts close to the identity.
     Shape: (*, features) → the same; f must keep it
+
+    function: f
+    features: the size of v
+    gate_bias: where b starts; below 0, so that the layer starts close to the identity
+
+    >>> nn.Highway(nn.Linear(4, 4), 4)(weft.ones(2, 4)).shape
+    weft.Size([2, 4])
     """
 
     def __init__(
@@ -92,8 +108,13 @@ class Highway(Module):
 class Skip(Module):
     """◆ v_out = combine(shortcut(v_in), f(v_in)): a skip connection in general (N2 §3.7.3).
 
-    `combine` is 'add', 'concat' (along `dim`), 'average', 'max' (elementwise), or a module of two tensors such as
-    `AttentionCombine`. The shortcut is the identity unless a module is given.
+    function: f
+    combine: 'add', 'concat', 'average', 'max' (elementwise), or a module of two tensors such as `AttentionCombine`
+    shortcut: the identity unless a module is given
+    dim: the dimension along which 'concat' joins
+
+    >>> nn.Skip(nn.Linear(4, 3), "concat")(weft.ones(2, 4)).shape
+    weft.Size([2, 7])
     """
 
     def __init__(
@@ -123,8 +144,14 @@ class Skip(Module):
 class AttentionCombine(Module):
     """◆ Σᵢ αᵢ vᵢ, α = softmax(⟨w, v_1⟩, …, ⟨w, v_n⟩ / √Z): a learned query w attends over representations (N2 §3.7.3).
 
-    Z is the size along `dim`; there is one α for every other place. Shape: n × (…, Z, …) → (…, Z, …); query (Z,),
-    zero at first, so that it starts as the average
+    There is one α for every place of the other dimensions. Shape: n × (…, Z, …) → (…, Z, …); query (Z,), zero at first, so
+    that it starts as the average
+
+    features: Z
+    dim: the dimension of the features
+
+    >>> nn.AttentionCombine(2)(weft.zeros(1, 2), weft.ones(1, 2)).tolist()
+    [[0.5, 0.5]]
     """
 
     def __init__(self, features: int, dim: int = -1, device: Any = None, dtype: Any = None) -> None:

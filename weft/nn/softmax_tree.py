@@ -130,6 +130,16 @@ class HierarchicalSoftmax(Module):
     for a balanced binary tree. `log_prob` gives all classes, `predict` the likeliest, as in
     AdaptiveLogSoftmaxWithLoss. Shape: (B, D), (B,) → output (B,), loss (); unbatched (D,), () too;
     weight (C − 1, D), bias (C − 1,), both from U(±1/√D)
+
+    in_features: D
+    tree: nested lists of class numbers, as `balanced_tree` and `huffman_tree` make them
+    bias: whether there is a b
+
+    >>> layer = nn.HierarchicalSoftmax(8, nn.balanced_tree(100))
+    >>> layer(weft.randn(5, 8), weft.arange(5)).output.shape
+    weft.Size([5])
+    >>> layer.log_prob(weft.randn(5, 8)).exp().sum(1).round(decimals=4)
+    tensor([1., 1., 1., 1., 1.], grad_fn=<DivBackward0>)
     """
 
     def __init__(self, in_features: int, tree: Tree, bias: bool = True, device: Any = None, dtype: Any = None) -> None:

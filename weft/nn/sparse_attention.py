@@ -154,6 +154,15 @@ class LinearAttention(Module):
     """◆ `linear_attention` in several heads between projections; names and shapes of parameters as in MultiheadAttention.
 
     Shape: (*, T, E) → the same; in_proj_weight (3E, E) from Xavier's uniform rule, in_proj_bias (3E,) zero, out_proj
+
+    embed_dim: E
+    num_heads: how many heads share it; must divide it
+    causal: whether a place sees only itself and what was before
+    feature_map: φ, a positive function of queries and keys that stands for the exponential
+    bias: whether the projections have one
+
+    >>> nn.LinearAttention(16, 4, causal=True)(weft.randn(2, 5, 16)).shape
+    weft.Size([2, 5, 16])
     """
 
     def __init__(
@@ -199,8 +208,21 @@ class LinearAttention(Module):
 class LinearTransformerLayer(Module):
     """◆ A transformer layer around `LinearAttention`: x + attention, x + two-layer network, each normalised (N3).
 
-    norm_first=False normalises after each sum, True before each part. Names of parameters as in
-    TransformerEncoderLayer. Shape: (*, T, d_model) → the same
+    Names of parameters as in TransformerEncoderLayer. Shape: (*, T, d_model) → the same
+
+    d_model: the size of a place
+    nhead: the number of heads; must divide it
+    dim_feedforward: the hidden size of the two-layer network
+    dropout: the probability of dropping in training
+    activation: between its two layers
+    layer_norm_eps: ε of the normalisations
+    norm_first: normalise before each part instead of after each sum
+    causal: whether a place sees only itself and what was before
+    feature_map: φ of `linear_attention`
+    bias: whether linear layers and normalisations have one
+
+    >>> nn.LinearTransformerLayer(16, 4, dim_feedforward=32)(weft.randn(2, 5, 16)).shape
+    weft.Size([2, 5, 16])
     """
 
     def __init__(

@@ -31,7 +31,18 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 class TransformerLayer(Module):
-    """What encoder and decoder layers share: residual blocks with one norm each, and the feed-forward block."""
+    """What encoder and decoder layers share: residual blocks with one norm each, and the feed-forward block.
+
+    d_model: E, the size of a place
+    nhead: the number of heads of attention; must divide it
+    dim_feedforward: the hidden size of the feed-forward block
+    dropout: the probability of dropping in training, in attention weights and behind each block
+    activation: of the feed-forward block, a function or 'relu' or 'gelu'
+    layer_norm_eps: ε of the layer norms
+    batch_first: whether tensors are (N, T, E) instead of (T, N, E)
+    norm_first: normalise before each block, x + block(norm(x)), instead of after each sum
+    bias: whether linear layers and layer norms have one
+    """
 
     def _residual(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
         """norm(x + block(x)), or x + block(norm(x)) with norm_first."""
@@ -61,6 +72,9 @@ class TransformerEncoderLayer(TransformerLayer):
     """Self-attention, then a feed-forward block, each inside x + block(x) with a layer norm (N1 §12, N2 §5).
 
     Shape: (T, N, E), or (N, T, E) with batch_first; N optional → the same. Masks as in `MultiheadAttention`
+
+    >>> nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)(weft.randn(2, 5, 16)).shape
+    weft.Size([2, 5, 16])
     """
 
     def __init__(
@@ -105,6 +119,10 @@ class TransformerDecoderLayer(TransformerLayer):
     """Self-attention, attention to the encoder's output `memory`, then a feed-forward block (N1 §12, N2 §5).
 
     Shape: tgt (T, N, E), memory (S, N, E) → (T, N, E); (N, T, E) with batch_first; N optional
+
+    >>> layer = nn.TransformerDecoderLayer(16, 4, 32, batch_first=True)
+    >>> layer(weft.randn(2, 5, 16), weft.randn(2, 7, 16)).shape
+    weft.Size([2, 5, 16])
     """
 
     def __init__(
@@ -168,9 +186,16 @@ def _copies(module: Module, count: int) -> ModuleList:
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of an encoder layer in turn, and a last norm if given.
+    """Copies of an encoder layer in turn, and a last norm if given. Shape: as the layer.
 
-    `enable_nested_tensor` and `mask_check` are accepted for PyTorch's sake. Shape: as the layer
+    encoder_layer: the layer; its copies start with the same weights
+    num_layers: how many copies
+    norm: a last normalisation
+    enable_nested_tensor, mask_check: accepted for PyTorch's sake
+
+    >>> layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    >>> nn.TransformerEncoder(layer, num_layers=2)(weft.randn(2, 5, 16)).shape
+    weft.Size([2, 5, 16])
     """
 
     def __init__(
@@ -199,7 +224,16 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a decoder layer in turn, and a last norm if given. Shape: as the layer."""
+    """Copies of a decoder layer in turn, and a last norm if given. Shape: as the layer.
+
+    decoder_layer: the layer; its copies start with the same weights
+    num_layers: how many copies
+    norm: a last normalisation
+
+    >>> layer = nn.TransformerDecoderLayer(16, 4, 32, batch_first=True)
+    >>> nn.TransformerDecoder(layer, num_layers=2)(weft.randn(2, 5, 16), weft.randn(2, 7, 16)).shape
+    weft.Size([2, 5, 16])
+    """
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -235,6 +269,22 @@ class Transformer(Module):
     """Encoder and decoder, with a layer norm after each stack; matrices start by Xavier's uniform rule (N1 §12).
 
     Shape: src (S, N, E), tgt (T, N, E) → (T, N, E); (N, ·, E) with batch_first; N optional
+
+    d_model: E, the size of a place
+    nhead: the number of heads of attention; must divide it
+    num_encoder_layers, num_decoder_layers: how many layers each stack has
+    dim_feedforward: the hidden size of the feed-forward blocks
+    dropout: the probability of dropping in training
+    activation: of the feed-forward blocks, a function or 'relu' or 'gelu'
+    custom_encoder, custom_decoder: modules that stand for the stacks
+    layer_norm_eps: ε of the layer norms
+    batch_first: whether tensors are (N, T, E) instead of (T, N, E)
+    norm_first: normalise before each block instead of after each sum
+    bias: whether linear layers and layer norms have one
+
+    >>> model = nn.Transformer(16, 4, 1, 1, 32, batch_first=True)
+    >>> model(weft.randn(2, 7, 16), weft.randn(2, 5, 16)).shape
+    weft.Size([2, 5, 16])
     """
 
     def __init__(

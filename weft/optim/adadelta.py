@@ -18,6 +18,15 @@ class Adadelta(Optimizer):
     """Adagrad with forgetting, scaled by the size of past updates (N2 §3.4.5; Zeiler, 2012).
 
     v ← ρ v + (1 − ρ) g²,   Δ = g √(u + δ) / √(v + δ),   u ← ρ u + (1 − ρ) Δ²,   θ ← θ − ε Δ
+
+    rho: ρ, the memory of the two averages
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Adadelta([w])
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> [round(x, 3) for x in w.tolist()]
+    [0.997, -1.997]
     """
 
     def __init__(

@@ -28,10 +28,22 @@ __all__ = ["Adafactor"]
 class Adafactor(Optimizer):
     """Adaptive learning rates with memory for a row and a column of each matrix (Shazeer and Stern, 2018).
 
-    For G of shape (*, n, m), with β_t = 1 − t^τ, τ = `beta2_decay`:
+    For G of shape (*, n, m), with β_t = 1 − t^τ:
     R ← β_t R + (1 − β_t) mean_m G²,   C ← β_t C + (1 − β_t) mean_n G²,   V = R C / max(mean_n R, δ₁)
     U = G / √max(V, δ₁²),   θ ← (1 − ε λ) θ − max(δ₂, RMS θ) · min(ε, 1/√t) · U / max(1, RMS U / d)
     Vectors keep all of V.
+
+    beta2_decay: τ, below 0
+    eps: δ₁ and δ₂; δ₁ = None is the machine epsilon of the parameter
+    d: the largest root mean square of an update
+    weight_decay: λ, which acts on the weights
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Adafactor([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> [round(x, 3) for x in w.tolist()]
+    [0.605, -1.605]
     """
 
     def __init__(

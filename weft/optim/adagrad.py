@@ -30,6 +30,16 @@ class Adagrad(Optimizer):
     r ← r + g²,   θ ← θ − ε_t g / (√r + δ),   ε_t = ε / (1 + (t − 1) · lr_decay)
 
     A sparse gradient touches only its own rows of r and θ.
+
+    lr_decay: how fast the learning rate falls
+    initial_accumulator_value: where r starts
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Adagrad([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.75, -1.75]
     """
 
     _refuses_sparse = None

@@ -15,7 +15,11 @@ __all__ = ["Adam", "AdamW"]
 
 
 class _AdamBase(Optimizer):
-    """The update that Adam and AdamW share."""
+    """The update that Adam and AdamW share.
+
+    betas: β₁ and β₂, the memory of the two averages; 0 forgets at once, 1 never
+    amsgrad: use the largest v so far (Reddi et al., 2018)
+    """
 
     _refuses_sparse = "Adam does not support sparse gradients, please consider SparseAdam instead"
 
@@ -53,7 +57,16 @@ class Adam(_AdamBase):
 
     m ← β₁ m + (1 − β₁) g,   v ← β₂ v + (1 − β₂) g²,   θ ← θ − ε · m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + δ)
 
-    `amsgrad` uses the largest v so far (Reddi et al., 2018); `decoupled_weight_decay` makes it AdamW. N2 §3.4.6.
+    N2 §3.4.6.
+
+    decoupled_weight_decay: let the decay act on the weights, which makes it `AdamW`
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Adam([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.75, -1.75]
     """
 
     def __init__(
@@ -81,6 +94,15 @@ class AdamW(_AdamBase):
     """Adam whose weight decay acts on the weights, not through the gradient (Loshchilov and Hutter, 2019).
 
     θ ← (1 − ε λ) θ, then Adam's step with λ = 0
+
+    weight_decay: λ
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.AdamW([w], lr=0.25, weight_decay=0.0)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.75, -1.75]
     """
 
     def __init__(

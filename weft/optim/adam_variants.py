@@ -30,6 +30,15 @@ class Adamax(Optimizer):
     """Adam with the (forgetting) largest gradient in place of the root mean square (Kingma and Ba, 2015).
 
     m ← β₁ m + (1 − β₁) g,   u ← max(β₂ u, |g| + δ),   θ ← θ − ε / (1 − β₁ᵗ) · m / u
+
+    betas: β₁ and β₂
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Adamax([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.75, -1.75]
     """
 
     def __init__(
@@ -67,7 +76,18 @@ class NAdam(Optimizer):
     """Adam with Nesterov's momentum, which warms up (Dozat, 2016).
 
     μ_t = β₁ (1 − ½ · 0.96^(t ψ)),   P_t = μ₁ … μ_t,   s = √(v / (1 − β₂ᵗ)) + δ
-    θ ← θ − ε [ (1 − μ_t) / (1 − P_t) · g + μ_{t+1} / (1 − P_{t+1}) · m ] / s,   with ψ = `momentum_decay`
+    θ ← θ − ε [ (1 − μ_t) / (1 − P_t) · g + μ_{t+1} / (1 − P_{t+1}) · m ] / s
+
+    betas: β₁ and β₂, the memory of the averages m of g and v of g²
+    momentum_decay: ψ
+    decoupled_weight_decay: let the decay act on the weights, as in `AdamW`
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.NAdam([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> [round(x, 3) for x in w.tolist()]
+    [0.736, -1.736]
     """
 
     _counters = ("step", "mu_product")
@@ -119,6 +139,16 @@ class RAdam(Optimizer):
     ρ_∞ = 2 / (1 − β₂) − 1,   ρ_t = ρ_∞ − 2 t β₂ᵗ / (1 − β₂ᵗ),   m̂ = m / (1 − β₁ᵗ)
     ρ_t > 5:  θ ← θ − ε m̂ r_t √(1 − β₂ᵗ) / (√v + δ),   r_t² = (ρ_t−4)(ρ_t−2) ρ_∞ / ((ρ_∞−4)(ρ_∞−2) ρ_t)
     else:     θ ← θ − ε m̂
+
+    betas: β₁ and β₂, the memory of the averages m of g and v of g²
+    decoupled_weight_decay: let the decay act on the weights, as in `AdamW`
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.RAdam([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.5, -1.0]
     """
 
     def __init__(

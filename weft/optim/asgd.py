@@ -20,6 +20,18 @@ class ASGD(Optimizer):
     θ ← (1 − λ η_t) θ − η_t g,   η_t = ε / (1 + λ ε t)^α,   a ← a + μ_t (θ − a),   μ_t = 1 / max(1, t − t₀)
 
     The average a is state 'ax'.
+
+    lambd: λ, which pulls towards 0 and slows down (`lambda` is a word of Python's)
+    alpha: α, the power with which the step η falls
+    t0: t₀
+    weight_decay: the factor of θ that is added to the gradient, beside λ
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.ASGD([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> [round(x, 3) for x in w.tolist()]
+    [0.5, -1.0]
     """
 
     _counters = ("step", "eta", "mu")

@@ -18,11 +18,14 @@ class BatchSizeSchedule:
     |B|_t = |B|₀ · growth^(number of milestones ≤ t), at most `max_batch_size`
 
     The variance of the mean gradient falls as 1 / |B|, so a larger batch quiets training as a smaller learning rate
-    ε does (both act through ε / |B|), with fewer updates. Once the batch can grow no more, the rates of `optimizer`
-    (if one is given) are divided by what is missing, so that ε / |B| goes on as planned.
+    ε does (both act through ε / |B|), with fewer updates. `batch_size` of the schedule itself is always the current size.
 
-    `target` is anything with an attribute `batch_size` that is read at the start of an epoch: a batch sampler, a
-    settings object. `batch_size` of the schedule itself is always the current size.
+    target: anything with an attribute `batch_size` that is read at the start of an epoch: a batch sampler, settings
+    milestones: the epochs t at which the batch grows
+    growth: the factor
+    max_batch_size: the most it grows to
+    optimizer: whose rates are divided by what is missing once the batch can grow no more, so that ε / |B| goes on as planned
+    last_epoch: the epoch before the first, to resume
 
     >>> import types
     >>> settings = types.SimpleNamespace(batch_size=32)

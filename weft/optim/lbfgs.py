@@ -19,10 +19,28 @@ __all__ = ["LBFGS"]
 class LBFGS(Optimizer):
     """Newton's method with the inverse Hessian H estimated from the last steps s and changes of gradient y.
 
-    θ ← θ + t d,   d = −H g   (two-loop recursion; Nocedal, 1980),   t = `lr`, or a strong-Wolfe line search
+    θ ← θ + t d,   d = −H g   (two-loop recursion; Nocedal, 1980)
 
-    `step(closure)` makes up to `max_iter` iterations and calls the closure at least once for each. There is one
-    parameter group, and the state belongs to its first parameter.
+    `step(closure)` calls the closure at least once for each iteration. There is one parameter group, and the state belongs
+    to its first parameter.
+
+    lr: t, or where the line search begins
+    max_iter: the most iterations of one `step`
+    max_eval: the most calls of the closure; None: 1.25 · max_iter
+    tolerance_grad: stop when no entry of the gradient is larger
+    tolerance_change: stop when a step, or its change of the loss, is smaller
+    history_size: how many pairs of s and y are kept
+    line_search_fn: None, or 'strong_wolfe', a line search that may be trusted with non-quadratic losses
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.LBFGS([w], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (w - weft.tensor([3.0, 4.0])).square().sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure).item(), [round(x, 4) for x in w.tolist()]
+    (40.0, [3.0, 4.0])
     """
 
     def __init__(

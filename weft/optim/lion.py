@@ -20,6 +20,16 @@ class Lion(Optimizer):
     θ ← (1 − ε λ) θ − ε sign(β₁ m + (1 − β₁) g),   m ← β₂ m + (1 − β₂) g
 
     One state tensor, half of Adam's; learning rates 3 to 10 times smaller than Adam's.
+
+    betas: β₁, how much of the momentum makes the direction, and β₂, its memory
+    weight_decay: λ, which acts on the weights
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Lion([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.75, -1.75]
     """
 
     def __init__(

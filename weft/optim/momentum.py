@@ -22,6 +22,15 @@ class HeavyBall(Optimizer):
 
     While ε stays the same the path is that of SGD(momentum=γ), whose buffer is −v / ε. When a schedule changes ε the
     ball keeps its speed here; there it changes at once. In a constant gradient the speed approaches ε ‖g‖ / (1 − γ).
+
+    momentum: γ
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.HeavyBall([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.5, -1.0]
     """
 
     _as_real = False
@@ -53,6 +62,18 @@ class Nesterov(Optimizer):
 
     `step` needs a closure, which it calls at θ + γ v. The points θ + γ v are the iterates of
     SGD(momentum=γ, nesterov=True) while ε stays the same.
+
+    momentum: γ
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Nesterov([w], lr=0.25)
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = w.square().sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure).item(), w.tolist()
+    (5.0, [0.5, -1.0])
     """
 
     _as_real = False

@@ -21,6 +21,22 @@ class Muon(Optimizer):
     s = √max(1, n/m) ('original') or 0.2 √max(n, m) ('match_rms_adamw') for θ of shape (n, m)
 
     Where PyTorch iterates in bfloat16, this computes in the type of the parameter.
+
+    params: matrices; vectors and embeddings belong to another optimiser, such as `AdamW`
+    weight_decay: λ, which acts on the weights
+    momentum: μ
+    nesterov: whether M looks ahead
+    ns_coefficients: of the polynomial a X + b X Xᵀ X + c (X Xᵀ)² X that is iterated
+    eps: the least norm that M is divided by before the iteration
+    ns_steps: how often it is iterated
+    adjust_lr_fn: which s: None or 'original', or 'match_rms_adamw', with which Adam's learning rates can be kept
+
+    >>> w = weft.eye(3, requires_grad=True)
+    >>> optimizer = optim.Muon([w], lr=0.1, weight_decay=0.0)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> bool((w.diagonal() < 0.95).all())
+    True
     """
 
     def __init__(

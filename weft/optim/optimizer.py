@@ -18,6 +18,7 @@ import weft
 
 from ..autograd.modes import enable_grad, mode, no_grad
 from ..autograd.tape import Handle
+from ..errors import OptionError
 from ..ops import base
 from ..tensor import Tensor
 
@@ -64,8 +65,30 @@ def _hooked(step: Callable) -> Callable:
 class Optimizer:
     """The base of all optimisers.
 
-    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts {'params': …, option: value}, each a
-    group with options of its own; `defaults` holds the options of groups that do not give them.
+    After `loss.backward()`, `step()` moves the parameters and `zero_grad()` lets their gradients go. In the formulas of
+    optimisers θ is a parameter, g its gradient, t the number of the step, ε the learning rate, δ the small `eps`.
+
+    params: tensors, (name, tensor) pairs, or dicts {'params': …, option: value}, each a group with options of its own
+    defaults: the options of groups that do not give them
+    lr: ε, the learning rate
+    weight_decay: λ; λ θ is added to the gradient, the slope of the penalty λ/2 ‖θ‖²
+    eps: δ, which keeps the division finite
+    maximize: climb instead of descend
+    foreach, fused, capturable: accepted for PyTorch's sake; there is one way to make a step, which compiles as it is
+    differentiable: must be False: a step is not recorded; for gradients through a step write θ − ε g as a function
+
+    >>> class Descent(optim.Optimizer):
+    ...     @weft.no_grad()
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for parameter in group["params"]:
+    ...                 parameter.sub_(group["lr"] * parameter.grad)
+    >>> w = weft.ones(2, requires_grad=True)
+    >>> optimizer = Descent([w], {"lr": 0.25})
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.75, 0.75]
     """
 
     _as_real = True  # complex parameters are updated as pairs of real numbers
@@ -82,6 +105,11 @@ class Optimizer:
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
                 f"{type(params).__name__}"
+            )
+        if defaults.get("differentiable"):
+            raise OptionError(
+                f"{type(self).__name__}: differentiable=True is not supported: a step writes in place and is not "
+                "recorded; write the update as a function of the gradients, with weft.func.grad and functional_call"
             )
         self.defaults = defaults
         self.state: defaultdict[Tensor, State] = defaultdict(dict)

@@ -21,8 +21,12 @@ __all__ = ["RangeTest", "lr_range_test"]
 
 @dataclass(frozen=True)
 class RangeTest:
-    """What the test found: `losses[i]` was measured before the step with rate `lrs[i]`; `suggestion` is the rate
-    where the smoothed loss falls most steeply in log ε, None if it never falls."""
+    """What the test found.
+
+    lrs: the rates that were tried, rising
+    losses: losses[i] was measured before the step with rate lrs[i]
+    suggestion: the rate where the smoothed loss falls most steeply in log ε, None if it never falls
+    """
 
     lrs: list[float]
     losses: list[float]

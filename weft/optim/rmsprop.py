@@ -18,7 +18,17 @@ class RMSprop(Optimizer):
     """Adagrad with forgetting (N2 §3.4.5; Tieleman and Hinton, 2012), on wish centred and with momentum.
 
     v ← α v + (1 − α) g²,   d = g / (√v + δ),   b ← μ b + d,   θ ← θ − ε b
-    centred: √(v − m²) in place of √v, with m the moving average of g
+
+    alpha: α, the memory of the average
+    momentum: μ
+    centered: take √(v − m²) in place of √v, with m the moving average of g
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.RMSprop([w], lr=0.01)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> [round(x, 3) for x in w.tolist()]
+    [0.9, -1.9]
     """
 
     def __init__(

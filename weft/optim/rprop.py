@@ -17,8 +17,19 @@ __all__ = ["Rprop"]
 class Rprop(Optimizer):
     """Each weight has a step size of its own; only the sign of the gradient counts (Riedmiller and Braun, 1993).
 
-    Δ ← Δ η₊ where g keeps its sign, Δ η₋ where it changes (there g counts as 0), held within `step_sizes`;
+    Δ ← Δ η₊ where g keeps its sign, Δ η₋ where it changes (there g counts as 0), held within bounds;
     θ ← θ − Δ sign g. For full batches: noise turns signs.
+
+    lr: the Δ to start with
+    etas: η₋ and η₊
+    step_sizes: the smallest and the largest Δ
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.Rprop([w], lr=0.25)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.75, -1.75]
     """
 
     def __init__(

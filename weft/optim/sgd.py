@@ -19,6 +19,17 @@ class SGD(Optimizer):
     b ← μ b + (1 − τ) g   (b = g at the first step),   d = g + μ b (Nesterov) or b,   θ ← θ − ε d
 
     A sparse gradient without momentum and weight decay moves only its own rows.
+
+    momentum: μ; 0 takes the gradient as it is
+    dampening: τ
+    nesterov: look ahead, d = g + μ b; needs momentum and no dampening
+
+    >>> w = weft.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = optim.SGD([w], lr=0.25, momentum=0.9)
+    >>> w.square().sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.5, -1.0]
     """
 
     _as_real = False  # the update is linear: complex numbers need no special care

@@ -19,6 +19,16 @@ class SparseAdam(Optimizer):
 
     For the rows i of the gradient:  mᵢ ← β₁ mᵢ + (1 − β₁) gᵢ,   vᵢ ← β₂ vᵢ + (1 − β₂) gᵢ²,
     θᵢ ← θᵢ − ε √(1 − β₂ᵗ) / (1 − β₁ᵗ) · mᵢ / (√vᵢ + δ)
+
+    betas: β₁ and β₂, the memory of the two averages
+
+    >>> table = nn.Embedding(1000, 2, sparse=True)
+    >>> optimizer = optim.SparseAdam(table.parameters(), lr=0.25)
+    >>> before = table.weight.detach().clone()
+    >>> table(weft.tensor([3, 7])).sum().backward()
+    >>> optimizer.step()
+    >>> (table.weight != before).any(1).nonzero().flatten()
+    tensor([3, 7])
     """
 
     _refuses_sparse = None

@@ -75,9 +75,21 @@ def _in_place(average: Callable) -> Callable:
 class AveragedModel(Module):
     """A copy of a model whose parameters are the average of those it was shown (Izmailov et al., 2018).
 
-    The average is the plain mean, or what `avg_fn(averaged, current, n)` (for one tensor) or
-    `multi_avg_fn(averaged_list, current_list, n)` (in place) make of it. Buffers are averaged with `use_buffers`,
-    else copied.
+    model: the model, copied
+    device: where the copy lies
+    avg_fn: avg_fn(averaged, current, n) of one tensor, in place of the plain mean
+    multi_avg_fn: multi_avg_fn(averaged_list, current_list, n), which writes into the first
+    use_buffers: average buffers as well; otherwise they are copied
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> average = optim.swa_utils.AveragedModel(model)
+    >>> for value in (1.0, 3.0):
+    ...     model.weight.data.fill_(value)
+    ...     average.update_parameters(model)
+    tensor([[1.]])
+    tensor([[3.]])
+    >>> average.module.weight.item()
+    2.0
     """
 
     n_averaged: Tensor
@@ -148,9 +160,21 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """The learning rate goes to `swa_lr` within `anneal_epochs` epochs, along a cosine or a straight line, and stays.
+    """The learning rate goes to `swa_lr` within some epochs, and stays.
 
     ε_t = α_t swa_lr + (1 − α_t) ε, where ε is the rate that the group would have without this schedule
+
+    swa_lr: the rate to reach, a number or one for each group
+    anneal_epochs: how many epochs the way takes
+    anneal_strategy: along a 'cos' or in a 'linear' way
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> optimizer.param_groups[0]["lr"]
+    0.5
     """
 
     def __init__(

@@ -48,7 +48,23 @@ class _Compound(LRScheduler):
 
 
 class SequentialLR(_Compound):
-    """One schedule after the other: from milestone i on, schedule i + 1 acts, beginning with its epoch 0."""
+    """One schedule after the other: from milestone i on, schedule i + 1 acts, beginning with its epoch 0.
+
+    schedulers: the schedules, all of the same optimiser
+    milestones: the epochs at which the next one takes over, one fewer than there are schedules
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> warm_up = lr_scheduler.LinearLR(optimizer, 0.25, total_iters=3)
+    >>> decay = lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> schedule = lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[3])
+    >>> rates = []
+    >>> for _ in range(6):
+    ...     rates.append(optimizer.param_groups[0]["lr"])
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [0.25, 0.5, 0.75, 1.0, 0.5, 0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -97,7 +113,22 @@ def _undo_first_step(scheduler: LRScheduler) -> None:
 
 
 class ChainedScheduler(_Compound):
-    """Several schedules that act at the same time, each on what the others made of the rate."""
+    """Several schedules that act at the same time, each on what the others made of the rate.
+
+    schedulers: the schedules, all of the same optimiser
+    optimizer: that optimiser; None: that of the first schedule
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> parts = [lr_scheduler.ConstantLR(optimizer, 0.5, total_iters=2), lr_scheduler.ExponentialLR(optimizer, 0.5)]
+    >>> schedule = lr_scheduler.ChainedScheduler(parts)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(optimizer.param_groups[0]["lr"])
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.25, 0.25, 0.125]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:

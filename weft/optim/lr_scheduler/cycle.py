@@ -17,6 +17,20 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     ε = ε_min + (ε₀ − ε_min) (1 + cos(π T_cur / T_i)) / 2.   `step(epoch)` takes fractions of epochs too.
     Started with a `last_epoch` beyond the first restarts it finds its place in the cycles; PyTorch does so for T_mult = 1.
+
+    T_0: T₀, the epochs of the first cosine
+    T_mult: the factor from one to the next
+    eta_min: ε_min
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 1.0, 0.5, 1.0]
     """
 
     def __init__(
@@ -66,7 +80,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class _MomentumSchedule(LRScheduler):
-    """A schedule that moves momentum (or Adam's β₁) against the learning rate."""
+    """A schedule that moves momentum (or Adam's β₁) against the learning rate.
+
+    cycle_momentum: whether it does so
+    base_momentum, max_momentum: the bounds of momentum, a number or one for each group
+    """
 
     def _prepare_momentum(self, optimizer: Optimizer, low: Any, high: Any, fresh: bool) -> None:
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
@@ -89,7 +107,25 @@ class CyclicLR(_MomentumSchedule):
     """The rate goes up and down between two bounds in straight lines (Smith, 2017).
 
     ε = base + (max − base) · h · s: h is the height within the cycle, from 0 up to 1 and back, s the scale: 1
-    ('triangular'), 2^(1−cycle) ('triangular2'), γᵗ ('exp_range') or `scale_fn` of the cycle or of t.
+    ('triangular'), 2^(1−cycle) ('triangular2'), γᵗ ('exp_range') or `scale_fn` of the cycle or of t. Call `step` after
+    every batch.
+
+    base_lr, max_lr: the bounds, a number or one for each group
+    step_size_up, step_size_down: steps of the way up and of the way down; None: as many down as up
+    mode: the name of the scale
+    gamma: γ
+    scale_fn: another scale, with the argument that `scale_mode` names
+    scale_mode: 'cycle' (the number of the cycle, from 1) or 'iterations' (t)
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.CyclicLR(optimizer, 0.0, 1.0, step_size_up=2)
+    >>> rates = []
+    >>> for _ in range(6):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [0.0, 0.5, 1.0, 0.5, 0.0, 0.5]
     """
 
     def __init__(
@@ -160,10 +196,28 @@ class CyclicLR(_MomentumSchedule):
 
 
 class OneCycleLR(_MomentumSchedule):
-    """Up to max_lr, then far below the start, within `total_steps` steps of the optimiser (Smith and Topin, 2018).
+    """Up to max_lr, then far below the start, within one training (Smith and Topin, 2018). Call `step` after every batch.
 
-    From max_lr / div_factor up in the first `pct_start` of the steps, then down to 1 / final_div_factor of the start;
-    `three_phase` goes down as steeply as it went up, and lower in a third phase. Momentum does the opposite.
+    From max_lr / div_factor up, then down to 1 / final_div_factor of the start. Momentum does the opposite.
+
+    max_lr: the highest rate, a number or one for each group
+    total_steps: how many steps of the optimiser there will be
+    epochs, steps_per_epoch: or their two factors
+    pct_start: the share of the steps that goes up
+    anneal_strategy: along a 'cos' or in a 'linear' way
+    div_factor: by which the rate starts below max_lr
+    final_div_factor: by which it ends below the start
+    three_phase: go down as steeply as up, and lower in a third phase
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, pct_start=0.4)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [0.04, 1.0, 0.75, 0.25, 0.0]
     """
 
     def __init__(

@@ -28,7 +28,10 @@ __all__ = [
 
 
 class _FunctionSchedule(LRScheduler):
-    """A schedule with a function of the epoch for each group; callable objects are saved, functions are not."""
+    """A schedule with a function of the epoch for each group; callable objects are saved, functions are not.
+
+    lr_lambda: λ, a function of the epoch, or a list with one for each group
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int) -> None:
         count = len(optimizer.param_groups)
@@ -48,7 +51,18 @@ class _FunctionSchedule(LRScheduler):
 
 
 class LambdaLR(_FunctionSchedule):
-    """ε_t = ε₀ · λ(t), with a function λ, or one for each group."""
+    """ε_t = ε₀ · λ(t), with a function λ, or one for each group.
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.LambdaLR(optimizer, lambda t: 1 / (1 + t))
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 0.3333, 0.25]
+    """
 
     def __init__(
         self,
@@ -63,7 +77,18 @@ class LambdaLR(_FunctionSchedule):
 
 
 class MultiplicativeLR(_FunctionSchedule):
-    """ε_t = ε_{t−1} · λ(t), with a function λ, or one for each group."""
+    """ε_t = ε_{t−1} · λ(t), with a function λ, or one for each group.
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.MultiplicativeLR(optimizer, lambda t: 0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 0.25, 0.125]
+    """
 
     def __init__(
         self,
@@ -99,7 +124,21 @@ class _FactorSchedule(LRScheduler):
 
 
 class StepLR(_FactorSchedule):
-    """ε_t = ε₀ γ^⌊t / step_size⌋."""
+    """ε_t = ε₀ γ^⌊t / step_size⌋.
+
+    step_size: how many epochs a rate is kept
+    gamma: γ, the factor after each of them
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 1.0, 0.5, 0.5, 0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
@@ -113,7 +152,21 @@ class StepLR(_FactorSchedule):
 
 
 class MultiStepLR(_FactorSchedule):
-    """ε_t = ε₀ γ^(number of milestones ≤ t)."""
+    """ε_t = ε₀ γ^(number of milestones ≤ t).
+
+    milestones: the epochs at which the rate falls
+    gamma: γ, the factor at each of them
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 0.5, 0.25, 0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -129,7 +182,21 @@ class MultiStepLR(_FactorSchedule):
 
 
 class ConstantLR(_FactorSchedule):
-    """ε_t = ε₀ · factor while t < total_iters, then ε₀."""
+    """ε_t = ε₀ · factor while t < total_iters, then ε₀.
+
+    factor: the factor of the first epochs
+    total_iters: how many they are
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.5, 1.0, 1.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -149,7 +216,21 @@ class ConstantLR(_FactorSchedule):
 
 
 class LinearLR(_FactorSchedule):
-    """ε_t = ε₀ · F, with F linear from start_factor at t = 0 to end_factor at t = total_iters, constant after."""
+    """ε_t = ε₀ · F, with F linear from start_factor at t = 0 to end_factor at t = total_iters, constant after.
+
+    start_factor, end_factor: the factor F at the beginning and at the end
+    total_iters: how many epochs the way takes
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.75, 1.0, 1.0]
+    """
 
     def __init__(
         self,
@@ -180,7 +261,20 @@ class LinearLR(_FactorSchedule):
 
 
 class ExponentialLR(_FactorSchedule):
-    """ε_t = ε₀ γᵗ."""
+    """ε_t = ε₀ γᵗ.
+
+    gamma: γ, the factor of an epoch
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 0.25, 0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -194,7 +288,21 @@ class ExponentialLR(_FactorSchedule):
 
 
 class PolynomialLR(_FactorSchedule):
-    """ε_t = ε₀ (1 − t / total_iters)^power, and 0 after total_iters."""
+    """ε_t = ε₀ (1 − t / total_iters)^power, and 0 after total_iters.
+
+    total_iters: after how many epochs the rate is 0
+    power: 1 is a straight line
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.75, 0.5, 0.25, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
@@ -211,7 +319,21 @@ class PolynomialLR(_FactorSchedule):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """ε_t = ε_min + (ε₀ − ε_min) (1 + cos(π t / T_max)) / 2   (Loshchilov and Hutter, 2017, without restarts)."""
+    """ε_t = ε_min + (ε₀ − ε_min) (1 + cos(π t / T_max)) / 2   (Loshchilov and Hutter, 2017, without restarts).
+
+    T_max: how many epochs the way down takes
+    eta_min: ε_min
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.8536, 0.5, 0.1464, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min

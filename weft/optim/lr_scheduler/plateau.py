@@ -15,8 +15,23 @@ __all__ = ["ReduceLROnPlateau"]
 class ReduceLROnPlateau(LRScheduler):
     """ε ← factor · ε when a metric has not become better for more than `patience` epochs.
 
-    Better (mode 'min') is below best · (1 − threshold) ('rel') or best − threshold ('abs'); 'max' is the mirror image.
-    After a reduction `cooldown` epochs do not count. Rates stop at min_lr; changes up to `eps` are not made.
+    `step(metric)` is called after each validation.
+
+    mode: 'min' or 'max': whether lower or higher is better
+    factor: by which rates fall
+    patience: how many epochs without anything better are borne
+    threshold: how much better counts
+    threshold_mode: 'rel': below best · (1 − threshold); 'abs': below best − threshold; the mirror image for 'max'
+    cooldown: how many epochs after a reduction do not count
+    min_lr: where rates stop, a number or one for each group
+    eps: changes up to this are not made
+
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+    >>> for loss in (3.0, 2.0, 2.0, 2.0):
+    ...     schedule.step(loss)
+    >>> schedule.get_last_lr()
+    [0.1]
     """
 
     def __init__(

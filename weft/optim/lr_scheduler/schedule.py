@@ -16,8 +16,21 @@ __all__ = ["LRScheduler"]
 class LRScheduler:
     """The base of all schedules: a subclass says in `get_lr` what the learning rates are at `last_epoch`.
 
-    Making a schedule sets the rates of epoch 0 (or, to resume, of the epoch after `last_epoch`); every `step()` goes
-    one epoch on. `base_lrs` are the rates the optimiser was made with, kept as 'initial_lr' in its groups.
+    Making a schedule sets the rates of epoch 0; every `step()` goes one epoch on. `base_lrs` are the rates the optimiser
+    was made with, kept as 'initial_lr' in its groups. In the formulas ε₀ is such a rate and t the epoch.
+
+    optimizer: whose learning rates are set
+    last_epoch: the epoch before the first: −1 to begin, or to resume the last one that was done
+
+    >>> class Halved(lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [rate / 2**self.last_epoch for rate in self.base_lrs]
+    >>> optimizer = optim.SGD([weft.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = Halved(optimizer)
+    >>> optimizer.step()
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
