@@ -45,7 +45,7 @@ GAPS = (
         "`bfloat16` halves memory; `train.Trainer` takes precision='bf16-mixed'",
     ),
     Gap(
-        """jit fx export package cpp classes ScriptModule ScriptMethod ScriptFunction ScriptClass* ScriptDict* ScriptList*
+        """jit fx export onnx package cpp contrib nativert numa classes ScriptModule ScriptMethod ScriptFunction ScriptClass* ScriptDict* ScriptList*
         ScriptObject* ScriptModuleSerializer CompilationUnit LiteScriptModule StaticModule ConcreteModuleType*
         ErrorReport JITException import_ir_module* parse_ir parse_schema parse_type_comment merge_type_from_type_comment
         unify_type_list *Type TracingState Graph Node Block Value Use Code Argument* AliasDb Gradient ExecutionPlan
@@ -53,7 +53,7 @@ GAPS = (
         BenchmarkConfig BenchmarkExecutionStats ThroughputBenchmark DeepCopyMemoTable BufferDict
         LockingLogger LoggerBase NoopLogger AggregationType AVG SUM library overrides DisableTorchFunction*
         DispatchKey* ExcludeDispatchKeyGuard Tag PRIVATE_OPS typename testing.FileCheck""",
-        "there is no TorchScript and no operator dispatcher",
+        "there is no TorchScript, no export of graphs and no operator dispatcher",
         "`compile` turns any function of tensors into machine code",
     ),
     Gap(
