@@ -15,6 +15,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("cells_needed", "tower_bound", "tower_network"),
     ),
     "symmetry": ("Symmetries", "canonical", "flip_signs", "permute_units", "symmetries", "symmetry_count"),
+    "commuting": (
+        *("Symmetry", "equivariance", "invariance", "permutation_equivariance", "permutation_invariance"),
+        *("translation_equivariance", "translation_invariance"),
+    ),
+    "paths": ("LayerCost", "ScoreScale", "dependence", "layer_costs", "path_length", "score_scales"),
     "stretch": (
         *("LayerNormBound", "Lipschitz", "PowerIteration", "jacobian_norms", "jacobian_norms_by_power", "jacobians"),
         *("lipschitz", "power_iteration"),
