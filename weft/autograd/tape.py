@@ -111,13 +111,16 @@ class Handle:
     """What `register_hook` returns; `remove()` takes the hook away. Works as a context manager."""
 
     numbers = itertools.count()
+    changes = 0  # how often any hook was put on or taken off: while it stays, nobody has other hooks
 
     def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
         self.hooks, self.id = hooks, next(Handle.numbers)
         hooks[self.id] = hook
+        Handle.changes += 1
 
     def remove(self) -> None:
         self.hooks.pop(self.id, None)
+        Handle.changes += 1
 
     def __enter__(self) -> Handle:
         return self

@@ -24,12 +24,16 @@ from . import OPTIONAL, build_plan
 from .graph import Graph
 from .host import HostPlan
 from .outside import Pull
-from .program import ARGUMENT, COPY, OBJECT, OUTPUT, Program, Result, trace
+from .program import ARGUMENT, COPY, NUMBER, OBJECT, OUTPUT, TREE, Program, Result, trace
+from .state import TRANSITIONS, Carried, Unsettled
+from .surroundings import Place
 
 if TYPE_CHECKING:
     from .explain import Explanation, Profile
 
 PLANS = 32  # kept for one function
+BRANCHES = 24  # for one signature; more of them, and it runs as Python
+ELSEWHERE: Any = object()  # Python would decide otherwise than this plan
 
 
 class Compiled:
@@ -45,6 +49,8 @@ class Compiled:
         self.build = build
         self.plans: dict[Any, list[Bound]] = {}
         self.eager: set[Any] = set()
+        self.branches: dict[Any, int] = {}  # how many plans a signature has needed
+        self.carried = Carried()
         self.lock = fork_safe_lock()  # threads that come with the same signature wait for one plan
 
     def __reduce__(self) -> Any:
@@ -88,19 +94,63 @@ class Compiled:
         if bound is not None:
             if held_by_me(bound.lock):  # a signal handler in the middle of a call: the plan's buffers are in use
                 return self.function(*args, **kwargs)
-            return bound.run(tensors)
+            result = bound.run(tensors)
+            if result is not ELSEWHERE:
+                return result
         if key in self.eager:
             return self.function(*args, **kwargs)
         try:
-            with self.lock:
-                bound = self._found(key, tensors) or self._bind(key, leaves, spec)
+            return self.bind_and_run(key, leaves, tensors, spec)
         except TraceError as error:
             if self.fallback == "error":
                 raise
             warnings.warn(f"{error}; this function runs uncompiled", stacklevel=2)
             self.eager.add(key)
             return self.function(*args, **kwargs)
-        return bound.run(tensors)
+
+    def bind_and_run(self, key: Any, leaves: Sequence[Any], tensors: Sequence[Tensor], spec: Any) -> Any:
+        """A call for which the plan found first is not the right one, or there is none."""
+        if key in self.eager:
+            return self._as_python(leaves, spec)
+        with self.lock:
+            for bound in self.plans.get(key, ()):
+                if bound.holds(tensors) and (result := bound.run(tensors)) is not ELSEWHERE:
+                    return result
+            if self.branches.get(key, 0) >= BRANCHES:
+                self._give_up(key)
+                return self._as_python(leaves, spec)
+            try:
+                bound = self._bind(key, leaves, spec)
+            except Unsettled as unsettled:
+                return self._settle(str(unsettled), leaves, spec)
+            self.carried.transitions = 0
+            result = bound.run(tensors)
+            return self._as_python(leaves, spec) if result is ELSEWHERE else result
+
+    def _settle(self, name: str, leaves: Sequence[Any], spec: Any) -> Any:
+        """Let Python make what later calls find."""
+        self.carried.transitions += 1
+        if self.carried.transitions > TRANSITIONS:
+            raise TraceError(
+                f"compile: {name} gets new entries, or content of another kind, at every call, which a plan cannot do; "
+                "return the value and keep it outside, or pass fallback='eager' to weft.compile"
+            )
+        return self._as_python(leaves, spec)
+
+    def _as_python(self, leaves: Sequence[Any], spec: Any) -> Any:
+        args, kwargs = (leaves, {}) if spec is None else tree_unflatten(leaves, spec)
+        return self.function(*args, **kwargs)
+
+    def _give_up(self, key: Any) -> None:
+        """Python decides by values that are new at every call."""
+        lines = sorted({line for bound in self.plans.get(key, ()) for line in bound.program.decisions()})
+        where = f" at {', '.join(lines)}" if lines else ""
+        warnings.warn(
+            f"compile: {getattr(self.function, '__name__', self.function)} has {BRANCHES} plans for one signature, because "
+            f"Python decides by values that differ from call to call{where}; it runs uncompiled from now on",
+            stacklevel=4,
+        )
+        self.eager.add(key)
 
     def _found(self, key: Any, tensors: Sequence[Tensor]) -> Bound | None:
         for bound in self.plans.get(key, ()):
@@ -109,11 +159,14 @@ class Compiled:
         return None
 
     def _bind(self, key: Any, leaves: Sequence[Any], spec: Any) -> Bound:
-        program = trace(self.function, leaves, spec)
+        for bound in self.plans.get(key, ()):
+            bound.program.note_variations(self.carried)
+        program = trace(self.function, leaves, spec, carried=self.carried)
         program.kept = [x for x in leaves if not isinstance(x, Tensor)]
         build, threads, without = self.build, self.threads, self.without  # not self: it would hold on to itself
         bound = Bound(program, lambda graph: build(graph, threads, without))
         self.plans.setdefault(key, []).insert(0, bound)
+        self.branches[key] = self.branches.get(key, 0) + 1
         self._forget_oldest()
         return bound
 
@@ -134,7 +187,13 @@ class Compiled:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph of a call with these arguments; nothing is run."""
         _, leaves, _, spec = signature(args, kwargs)
-        return trace(self.function, leaves, spec, to_look=True).graph
+        return self._looked_at(leaves, spec).graph
+
+    def _looked_at(self, leaves: Sequence[Any], spec: Any) -> Program:
+        try:
+            return trace(self.function, leaves, spec, to_look=True, carried=self.carried)
+        except Unsettled as unsettled:
+            raise TraceError(f"compile: the first call makes {unsettled}; call the function once, then look") from None
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """How a call with these arguments is compiled: graph, passes, kernels with work and times, memory. Print it.
@@ -144,8 +203,9 @@ class Compiled:
         from .explain import explain
 
         _, leaves, tensors, spec = signature(args, kwargs)
-        graph = trace(self.function, leaves, spec, to_look=True).graph
-        return explain(graph, [x.array for x in tensors], self.threads, self.without)
+        program = self._looked_at(leaves, spec)
+        notes = program.notes(self.carried)
+        return explain(program.graph, [x.array for x in tensors], self.threads, self.without, notes)
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """The times of all kernels of such a call, against what this machine can do at best. Print it."""
@@ -157,6 +217,8 @@ class Bound:
 
     def __init__(self, program: Program, build: Callable[[Graph], Any]) -> None:
         self.program, self.plan = program, build(program.graph)
+        first = program.first
+        self.first = None if first is None else HostPlan(first.graph) if first.is_small else build(first.graph)
         self.pull = None if program.backward is None else Pull(program.backward, build)
         self.alone = program.spec.kind is None
         self.lock = fork_safe_lock()  # a plan has one set of buffers
@@ -178,6 +240,8 @@ class Bound:
             if not self.program.follows(tensors):
                 return False
             self.plan.rebind()
+            if self.first is not None:
+                self.first.rebind()
             self._find_counters()
         return True
 
@@ -191,35 +255,67 @@ class Bound:
         self.counters = list(counters.values())
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
+        """What the function returns; ELSEWHERE: Python would have decided otherwise, and nothing has changed."""
         program = self.program
         with self.lock:
+            arrays, moved = [x.array for x in tensors], [stream.advance() for stream in program.streams]
+            if self.first is not None:
+                more = self._decided(arrays)
+                if more is None:
+                    for stream, before in zip(program.streams, moved, strict=True):
+                        stream.go_back(before)
+                    return ELSEWHERE
+                arrays += more
             for table in self.old:
                 table["_grad"] = None
-            for stream in program.streams:
-                stream.advance()
-            outputs = self.plan.run([x.array for x in tensors])
+            outputs = self.plan.run(arrays)
         for counter in self.counters:
             counter[0] += 1
         for position, number in program.written:
             np.copyto(tensors[position].array, outputs[number])
             tensors[position]._bump()
         made = [wrap(a) for a in outputs[: program.count]]
-        results = [_content(r, made, tensors) for r in program.results]
+        if program.ledger is not None:
+            program.ledger.continues({k: outputs[number].item() for k, number in program.items})
+        content = functools.partial(_content, made=made, tensors=tensors, ledger=program.ledger)
+        results = [content(r) for r in program.results]
         if self.pull is not None:
             recorded = [results[k] for k in program.backward.results]
             self.pull.record(recorded, tensors, [outputs[k] for k in program.saved])
         for table, key in self.cleared:
             table[key] = None
-        for table, key, result in self.stores:
-            table = tensors[table].__dict__ if table.__class__ is int else table
-            table[key] = _content(result, made, tensors)
+        stored = [content(result) for *_, result in self.stores]
+        for (table, key, _), found in zip(self.stores, stored, strict=True):
+            if table.__class__ is Place:
+                table.put(found)
+            else:
+                (tensors[table].__dict__ if table.__class__ is int else table)[key] = found
+        for call, given, spec in program.effects:
+            values, options = tree_unflatten([content(r) for r in given], spec)
+            call(*values, **options)
         return results[0] if self.alone else tree_unflatten(results, program.spec)
 
+    def _decided(self, arrays: list[np.ndarray]) -> list[np.ndarray] | None:
+        """Run the part before Python's decisions: what the rest goes on with, or None for another decision."""
+        program, first = self.program, self.program.first
+        program.ledger.forget()
+        found = self.first.run(arrays)
+        items = {
+            k: a if program.ledger.entries[k].kind is np.ndarray else a.item()
+            for k, a in zip(program.asked, found, strict=False)
+        }
+        return found[first.asked :] if program.ledger.continues(items) else None
 
-def _content(result: Result, made: Sequence[Tensor], tensors: Sequence[Tensor]) -> Any:
+
+def _content(result: Result, made: Sequence[Tensor], tensors: Sequence[Tensor], ledger: Any) -> Any:
     kind, what = result
     if kind is OUTPUT:
         return made[what]
+    if kind is NUMBER:
+        return ledger.values[what]
+    if kind is TREE:
+        spec, results = what
+        return tree_unflatten([_content(r, made, tensors, ledger) for r in results], spec)
     return made[what].detach().clone() if kind is COPY else tensors[what] if kind is ARGUMENT else what
 
 

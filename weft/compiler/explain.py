@@ -81,13 +81,14 @@ class Explanation:
     plan: Any
     graph: Graph
     without: Collection[str] = ()
+    notes: Sequence[str] = ()  # what Python does at each call beside the plan
 
     def __str__(self) -> str:
         names = [f"({name} left out)" if name in self.without else name for name in PIPELINE]
         texts = [*self.passes, ("place", _states(self.plan)), ("buffers", _memory(self.plan))]
         parts = [f"passes: {' → '.join(names)}"]
         parts += [f"\n── after {name} ──\n{text}" for name, text in texts if name not in self.without]
-        return "\n".join([*parts, "\n── plan ──", str(self.profile)])
+        return "\n".join([*parts, "\n── plan ──", str(self.profile), *self.notes])
 
     def llvm(self, number: int) -> str:
         """The LLVM text of the kernels of step `number`."""
@@ -117,11 +118,13 @@ class Explanation:
         return text
 
 
-def explain(graph: Graph, arrays: Sequence[np.ndarray], threads: int | None, without: Any) -> Explanation:
+def explain(
+    graph: Graph, arrays: Sequence[np.ndarray], threads: int | None, without: Any, notes: Sequence[str] = ()
+) -> Explanation:
     """Compile a graph anew, keeping what each pass leaves, and time it. States are put back afterwards."""
     log: list[tuple[str, str]] = []
     plan = build_plan(graph, threads, without, log)
-    return Explanation(log, profile(plan, arrays), plan, graph, without)
+    return Explanation(log, profile(plan, arrays), plan, graph, without, notes)
 
 
 def profile(plan: Any, arrays: Sequence[np.ndarray]) -> Profile:

@@ -13,12 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TraceError
+from ..dtype import bool_
+from ..errors import ShapeError, TraceError
 from ..ops.primitive import Primitive
 from ..tensor import Tensor, wrap
 from .effects import Guard
 from .graph import Fetched
+from .surroundings import is_own_optimizer
 from .traced import no_values, user_line
+
+LARGEST = 1 << 16  # elements of a tensor that Python may look at
 
 
 class Options(dict):
@@ -50,13 +54,19 @@ class Numbers:
         """A number read anew at every call. 0 stays 0, because formulas leave out what is multiplied by it."""
         if fetch() == 0:
             return 0.0
-        out = self.fresh(self.graph.source(Fetched(fetch, label), (), np.float64))
+        return self.live(fetch, float, label)
+
+    def live(self, fetch: Callable[[], float], kind: type, label: str = "a number") -> Tensor:
+        """A number that Python gives at every call, as a 0-d tensor."""
+        out = self.fresh(self.graph.source(Fetched(fetch, label), (), np.int64 if kind is int else np.float64))
         out.__dict__["_fetch"] = fetch
         return out
 
     def groups_of(self, optimizer: Any) -> list[Options]:
         """The parameter groups of an optimiser; the trace holds while they have the same parameters."""
         groups = optimizer.__dict__["param_groups"]
+        if is_own_optimizer(optimizer):
+            return groups  # their numbers are among the places that are carried
         if any(id(group) not in self.groups for group in groups):
             look = lambda: [(id(group), len(group["params"])) for group in optimizer.__dict__["param_groups"]]
             self.journal.guards.append(Guard(look))
@@ -111,9 +121,17 @@ class Numbers:
     def as_number(self, x: Tensor) -> Tensor:
         """A 0-d tensor that counts as a Python number."""
         out = x.double()
-        out = out if out is not x else self.detached(x)
-        out.__dict__["_fetch"] = None
-        return out
+        return self.marked(out if out is not x else self.detached(x))
+
+    def number_of(self, x: Tensor) -> Tensor:
+        """The one element of a tensor, counting as a Python number."""
+        x = x.detach().reshape(())
+        whole = not (x.is_floating_point() or x.is_complex())
+        return self.marked(x.long()) if whole else self.as_number(x)
+
+    def marked(self, x: Tensor) -> Tensor:
+        x.__dict__.setdefault("_fetch", None)
+        return x
 
     def _note_number(self, out: Tensor, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> None:
         """A number computed from numbers is one, too; its present value is known if theirs are."""
@@ -123,13 +141,40 @@ class Numbers:
         out.__dict__["_fetch"] = compute if known else None
 
     def concrete(self, x: Tensor, what: str, convert: Callable[[Any], Any]) -> Any:
-        """What Python makes of a number that it gives itself; the plan holds as long as it stays so."""
+        """What Python makes of a tensor with one element; the plan holds as long as it stays so."""
         fetch = x.__dict__.get("_fetch")
         if fetch is None:
-            raise no_values(what)
+            return self.ledger.decide(self.ledger.apply(convert, (self.item(x, what),)))
         guard = Guard(lambda: convert(fetch()))
         self.journal.guards.append(guard)
         return guard.found
+
+    def item(self, x: Tensor, what: str = ".item()") -> Any:
+        """The element of a tensor as a number that Python goes on computing with."""
+        fetch = x.__dict__.get("_fetch")
+        if fetch is not None:
+            return self.ledger.fetched(fetch)
+        if x.numel() != 1:
+            raise ShapeError(f"a Tensor with {x.numel()} elements cannot be converted to Scalar: {what}")
+        self._check_break(what)
+        kind = bool if x.dtype is bool_ else int if not (x.is_floating_point() or x.is_complex()) else float
+        kind = complex if x.is_complex() else kind
+        return self.ledger.item(x, self.value(x), kind)
+
+    def contents(self, x: Tensor, what: str) -> np.ndarray:
+        """All elements of a tensor; the plan holds as long as they stay so."""
+        array = x.__dict__["array"]
+        if self.knows(array):
+            return array
+        if x.numel() > LARGEST:
+            raise no_values(f"{what} of {x.numel():,} elements")
+        self._check_break(what)
+        return self.ledger.array(self.value(x))
+
+    def _check_break(self, what: str) -> None:
+        """Values are there while the function itself is traced, not inside of loops and branches."""
+        if self.scopes[-1] is not None or self.probe is None:
+            raise no_values(what)
 
 
 def _is_zero(number: float) -> bool:

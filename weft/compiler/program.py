@@ -9,19 +9,27 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.tape import Handle
 from ..errors import TraceError
 from ..runtime.locks import unforked
 from ..tensor import Tensor
-from ..utils.pytree import TreeSpec, tree_flatten, tree_unflatten
+from ..utils.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
+from .breaks import First, Probe, cut
 from .effects import MISSING, Guard
 from .graph import Graph, Value
+from .ledger import Ledger
+from .number import Number, Overlaid
 from .outside import Backward, split_backward
+from .state import Carried, HostRandomness, Varies, classified
 from .streams import Stream
+from .surroundings import Kept, Place, Surroundings, is_same
 from .trace import Overlap, Tracer
 from .traced import Stand
 
-OUTPUT, COPY, ARGUMENT, OBJECT = "output", "copy", "argument", "object"
-Result = tuple[str, Any]  # (OUTPUT, number), (COPY, number), (ARGUMENT, position) or (OBJECT, the object itself)
+OUTPUT, COPY, ARGUMENT, OBJECT, NUMBER, TREE = "output", "copy", "argument", "object", "number", "tree"
+# (OUTPUT, number), (COPY, number), (ARGUMENT, position), (OBJECT, the object itself), (NUMBER, its entry in the ledger) or
+# (TREE, (containers, results))
+Result = tuple[str, Any]
 
 
 @dataclass
@@ -45,11 +53,35 @@ class Program:
     watched: list[tuple[Tensor, np.ndarray, bool]] = field(
         default_factory=list
     )  # the captured; do they take gradients?
+    ledger: Ledger | None = None  # numbers that Python computes at each call
+    first: First | None = None  # what runs before Python's decisions
+    effects: list[tuple[Callable, list[Result], TreeSpec]] = field(default_factory=list)  # calls with their arguments
+    asked: list[int] = field(default_factory=list)  # entries of what the first part gives
+    items: list[tuple[int, int]] = field(default_factory=list)  # (entry, output): numbers that the plan gives
+    places: list[tuple[Place, Any]] = field(default_factory=list)  # what must lie in cells, lists and slots
+    forms: list[tuple[Any, int]] = field(default_factory=list)  # (container, its length)
+    wholes: list[Kept] = field(default_factory=list)  # containers that are compared as a whole
     streams: list[Stream] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)  # objects whose identity the signature relies on
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         """Whether everything outside is just as it was."""
+        return self.numbers_hold() and self._holds(tensors)
+
+    def numbers_hold(self) -> bool:
+        """Whether Python would decide as before by the numbers of this call, and containers have the same entries."""
+        for container, length in self.forms:
+            if len(container) != length:
+                return False
+        for kept in self.wholes:
+            if not kept.has_same_form():
+                return False
+        return self.ledger is None or self.ledger.holds()
+
+    def _holds(self, tensors: Sequence[Tensor]) -> bool:
+        for place, content in self.places:
+            if place.get() is not content:
+                return False
         for table, key, content in self.reads:
             if table.get(key) is not content:
                 return False
@@ -69,14 +101,18 @@ class Program:
 
     def follows(self, tensors: Sequence[Tensor]) -> bool:
         """Let the graph use what is there now, if it is like what was traced."""
-        if not all(guard.holds() for guard in self.guards):
+        if not self.numbers_hold() or not all(guard.holds() for guard in self.guards):
             return False
+        places = [(place, place.get()) for place, _ in self.places]
         reads = [(table, key, table.get(key)) for table, key, _ in self.reads]
         looked_at = [(position, tensors[position]._grad) for position, _ in self.looked_at]
         contents = [(table, list(table.values())) for table, _ in self.contents]
         instead: dict[int, Any] = {}
         pairs = [
-            (old[-1], now[-1]) for old, now in zip([*self.reads, *self.looked_at], [*reads, *looked_at], strict=True)
+            (old[-1], now[-1])
+            for old, now in zip(
+                [*self.reads, *self.looked_at, *self.places], [*reads, *looked_at, *places], strict=True
+            )
         ]
         for (_, before), (_, now) in zip(self.contents, contents, strict=True):
             if len(before) != len(now):
@@ -84,9 +120,10 @@ class Program:
             pairs += zip(before, now, strict=True)
         pinned = self._pinned()
         for before, now in pairs:
-            if not _alike(before, now) or (before is not now and id(before) in pinned):
-                return False
-            instead[id(before)] = now
+            for one, other in _pairs(before, now):
+                if not _alike(one, other) or (one is not other and id(one) in pinned):
+                    return False
+                instead[id(one)] = other
         captured = [(x, instead.get(id(x), x), array) for x, array in self.captured]
         if not all(same_form(now.array, array) for _, now, array in captured):
             return False
@@ -94,7 +131,7 @@ class Program:
             captured
         ):
             return False
-        self.reads, self.looked_at, self.contents = reads, looked_at, contents
+        self.reads, self.looked_at, self.contents, self.places = reads, looked_at, contents, places
         self.changed = [instead.get(id(x), x) for x in self.changed]
         return True
 
@@ -117,6 +154,26 @@ class Program:
         self.watch()
         return True
 
+    def decisions(self) -> list[str]:
+        """The lines at which Python decides by values of the graph."""
+        return [] if self.ledger is None else list(dict.fromkeys(self.ledger.lines.values()))
+
+    def notes(self, carried: Carried) -> list[str]:
+        """What Python does at each call beside the plan, in words."""
+        cuts = [
+            f"Python decides by values at {line}: what they need runs first, then the rest" for line in self.decisions()
+        ]
+        names = sorted({place.name for place in carried.places.values()})
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        return cuts + ([f"numbers read, and stored, at every call: {shown}"] if names else [])
+
+    def note_variations(self, carried: Carried) -> None:
+        """Numbers that have changed since the trace."""
+        for table, key, content in self.reads:
+            carried.note_variation(table, key, content, table.get(key))
+        for place, content in self.places:
+            carried.note_variation(place.holder, place.key, content, place.get())
+
     def watch(self) -> None:
         """Hold to what captured tensors are now."""
         self.watched = [(x, array, x._needs_grad) for x, array in self.captured]
@@ -132,52 +189,139 @@ def _alike(before: Any, now: Any) -> bool:
         return True
     if isinstance(before, Tensor) and isinstance(now, Tensor):
         return same_form(before.array, now.array) and before._needs_grad == now._needs_grad
-    return type(before) is type(now) and isinstance(before, _VALUES) and before == now
+    return is_same(before, now)
 
 
-_VALUES = (bool, int, float, complex, str, tuple, frozenset)
+def _pairs(before: Any, now: Any) -> Sequence[tuple[Any, Any]]:
+    """What is to be compared one by one: the leaves of like containers."""
+    if before is now or type(before) is not type(now) or not isinstance(before, (tuple, list, dict)):
+        return [(before, now)]
+    first, second = tree_flatten(before), tree_flatten(now)
+    return list(zip(first[0], second[0], strict=True)) if first[1] == second[1] != LEAF else [(before, now)]
 
 
 @unforked()
-def trace(function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_look: bool = False) -> Program:
+def trace(
+    function: Callable,
+    leaves: Sequence[Any],
+    spec: TreeSpec | None,
+    to_look: bool = False,
+    carried: Carried | None = None,
+) -> Program:
     """Run `function` on symbolic tensors; everything outside is afterwards as it was before.
 
-    But objects that the first call makes (an optimiser's state, attributes that are no tensors) stay, for the later
-    calls to find; `to_look`: these go, too.
+    But objects that the first call makes for optimisers of ours stay, for the later calls to find; `to_look`: these go,
+    too. `carried` knows the places whose numbers change from call to call; those that this trace finds are added.
     """
     shared: list[np.ndarray] = []
+    carried = Carried() if carried is None else carried
     while True:
         try:
-            return _traced(Tracer({id(owner) for owner in shared}), function, leaves, spec, to_look)
+            return _traced(Tracer({id(owner) for owner in shared}), function, leaves, spec, to_look, carried)
         except Overlap as overlap:
             shared.append(overlap.owner)
+        except Varies as varies:
+            carried.add(varies.places)
 
 
-def _traced(tracer: Tracer, function: Callable, leaves: Sequence[Any], spec: TreeSpec | None, to_look: bool) -> Program:
+def _traced(
+    tracer: Tracer,
+    function: Callable,
+    leaves: Sequence[Any],
+    spec: TreeSpec | None,
+    to_look: bool,
+    carried: Carried,
+) -> Program:
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    around = Surroundings(function, [x for x in leaves if not isinstance(x, Tensor)])
+    chance = HostRandomness(around)
+    tracer.probe = Probe([x.array for x in tensors])
     try:
-        with tracer.running():
+        with Overlaid(around), tracer.running():
             with tracer.paused():
-                tensors = [x for x in leaves if isinstance(x, Tensor)]
                 proxies = [tracer.argument(x, position) for position, x in enumerate(tensors)]
+            carried.put_numbers(tracer.ledger, around)
             given = iter(proxies)
             given = [next(given) if isinstance(x, Tensor) else x for x in leaves]
             args, kwargs = (given, {}) if spec is None else tree_unflatten(given, spec)
             result = function(*args, **kwargs)
-            program = _finished(tracer, result, list(zip(proxies, tensors, strict=True)))
+            chance.check()
+            if spec is not None:
+                _check_arguments(given, spec, (args, kwargs))
+            program = _finished(tracer, result, list(zip(proxies, tensors, strict=True)), around, carried, to_look)
     except BaseException:
         tracer.journal.fail()
+        around.restore()
         tracer.streams.restore()
+        chance.restore()
         raise
     if to_look:
         tracer.journal.fail()
     else:
         tracer.journal.restore(_is_traced_or_engine)
+    around.restore()
     program.streams = tracer.streams.restore()
     program.watch()
     program.contents = [(table, list(table.values())) for table in tracer.journal.contents.values()]
     # what was there for a while only, in the place of a parameter, is not what a later call finds
     program.reads = [(table, key, content) for table, key, content in program.reads if table.get(key) is content]
+    _hold_on(program, tracer, around, carried)
     return program
+
+
+def _attributes_guard(held: dict[str, Any], names: frozenset[str]) -> Guard:
+    """An object has those of the attributes that the code mentions."""
+    return Guard(lambda: names & held.keys(), lambda: len(held))
+
+
+def _hooks_guard(tensors: Sequence[Tensor]) -> Guard:
+    """Hooks of captured tensors are part of the trace."""
+
+    def look() -> list[Any]:
+        tables = (x.__dict__.get(name) for x in tensors for name in ("_hooks", "_post_hooks"))
+        return [tuple(table) if table else () for table in tables]
+
+    return Guard(look, lambda: Handle.changes)
+
+
+def _check_arguments(given: Sequence[Any], spec: TreeSpec, now: Any) -> None:
+    """Lists and dictionaries among the arguments are taken apart: what is done to them would be lost."""
+    leaves, containers = tree_flatten(now)
+    if containers != spec or any(a is not b for a, b in zip(leaves, given, strict=True)):
+        raise TraceError(
+            "compile: the function changes a list or dictionary that it was given as an argument; return what is new, or "
+            "keep it in an object or a closure"
+        )
+
+
+def _hold_on(program: Program, tracer: Tracer, around: Surroundings, carried: Carried) -> None:
+    """What Python looked at, as far as it is not carried, must stay as it is."""
+    stored = {(id(table), key) for table, key, _ in program.stores}
+    used = {id(x) for x, _ in tracer.captured}
+    for place, content in around.places.values():
+        if id(place.holder) in around.exact or place.identity in carried.places or isinstance(content, _FIXED):
+            continue
+        if place.identity in stored and isinstance(content, Tensor) and id(content) not in used:
+            program.guards.append(Guard(lambda place=place: type(place.get())))
+        elif isinstance(place.holder, dict):
+            program.reads.append((place.holder, place.key, None if content is MISSING else content))
+        else:
+            program.places.append((place, content))
+    for kept in around.kept.values():
+        if id(kept.container) in around.exact:
+            continue
+        if kept.attributes:
+            program.guards.append(_attributes_guard(kept.container, frozenset(around.names)))
+        elif kept.whole:
+            program.wholes.append(kept)
+        else:
+            program.forms.append((kept.container, len(kept.container)))
+    leaves = [x for x, _ in tracer.captured if x._needs_grad]
+    if leaves:
+        program.guards.append(_hooks_guard(leaves))
+    held = {(id(table), key) for table, key in carried.tables()}
+    program.reads = [(table, key, content) for table, key, content in program.reads if (id(table), key) not in held]
+    program.contents = [(table, content) for table, content in program.contents if id(table) not in around.kept]
 
 
 def _is_traced(x: Any) -> bool:
@@ -188,10 +332,18 @@ def _is_traced_or_engine(key: Any, now: Any) -> bool:
     return _is_traced(now) or (isinstance(key, str) and key in _ENGINE)
 
 
+_FIXED = (type, type(np), type(np.sum))  # classes, modules: what code names, hardly ever replaced
 _ENGINE = frozenset("array node _needs_grad _grad _counter _views _base _retains _origin _inference _hooks".split())
 
 
-def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]]) -> Program:
+def _finished(
+    tracer: Tracer,
+    result: Any,
+    proxies: list[tuple[Tensor, Tensor]],
+    around: Surroundings,
+    carried: Carried,
+    whole: bool,
+) -> Program:
     """Name the outputs of the graph: results, what is stored, and the final values of states."""
     graph = tracer.graph
     outputs: dict[Value, int] = {}
@@ -201,6 +353,9 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
     users: dict[Value, int] = {}
 
     def resolved(x: Any) -> Result:
+        if type(x) is Number:
+            tracer.ledger.wanted.add(x._index)
+            return NUMBER, x._index
         if not isinstance(x, Tensor):
             return OBJECT, x
         if id(x) in positions:
@@ -216,15 +371,24 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
     backward = split_backward(tracer, leaves, [proxy for proxy, _ in proxies])
     results = [resolved(x) for x in leaves]
     own = {id(tracer.stands[id(array)]): x for x, array in tracer.captured}
+
+    def stored(x: Any) -> Result:
+        if isinstance(x, Tensor):
+            kept = own.get(id(x.__dict__["array"]))
+            return resolved(x) if kept is None else (OBJECT, kept)
+        leaves, containers = tree_flatten(x) if isinstance(x, (tuple, list, dict)) else ([x], LEAF)
+        return resolved(x) if containers is LEAF else (TREE, (containers, [stored(leaf) for leaf in leaves]))
+
     stores = []
     for table, key, before, now in tracer.journal.changes():
         if key == "array":
             _write_back(tracer, before, now)
-        if key != "_grad" and (key in _ENGINE or not _is_traced(now)):
+        if key != "_grad" and (key in _ENGINE or not _is_traced(now) or (id(table), key) in around.places):
             continue
         if now is not before or (id(table), key) not in tracer.journal.reads:
-            kept = own.get(id(now.__dict__["array"])) if isinstance(now, Tensor) else None
-            stores.append((table, key, resolved(None if now is MISSING else now) if kept is None else (OBJECT, kept)))
+            stores.append((table, key, stored(None if now is MISSING else now)))
+    for place, now in classified(tracer, around, carried, _is_traced):
+        stores.append((place.holder if isinstance(place.holder, dict) else place, place.key, stored(now)))
     for position, (proxy, x) in enumerate(proxies):
         now = proxy.__dict__.get("_grad")
         if now is not x.__dict__.get("_grad"):
@@ -234,12 +398,25 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         memory = tracer.stand(proxy).memory
         if memory.version:
             written.append((position, outputs.setdefault(memory.value, len(outputs))))
+    effects = [(call, *_taken(resolved, given)) for call, *given in tracer.effects]
+    ledger = tracer.ledger if tracer.ledger.entries else None
+    if ledger is not None:
+        ledger.close()
+    asked = [] if ledger is None else _asked(ledger)
+    late = [] if ledger is None else [(k, v) for k, v in ledger.items.items() if k not in dict(asked)]
+    items = [(k, outputs.setdefault(v, len(outputs))) for k, v in late]
     count = len(outputs)
     saved = [outputs.setdefault(v, len(outputs)) for v in (backward.saved if backward is not None else ())]
     graph.outputs = list(outputs)
     for memory, state in tracer.sources:
         state.final = None if memory.value is state.value else memory.value
+    first = cut(graph, [v for _, v in asked], len(proxies)) if asked and not whole else None
     return Program(
+        ledger=ledger,
+        first=first,
+        effects=effects,
+        items=items,
+        asked=[k for k, _ in asked],
         graph=graph,
         results=results,
         spec=spec,
@@ -255,6 +432,22 @@ def _finished(tracer: Tracer, result: Any, proxies: list[tuple[Tensor, Tensor]])
         changed=[x for x, array in tracer.captured if tracer.stands[id(array)].memory.version],
         guards=tracer.journal.guards,
     )
+
+
+def _taken(resolved: Callable[[Any], Result], given: Sequence[Any]) -> tuple[list[Result], TreeSpec]:
+    leaves, containers = tree_flatten(tuple(given))
+    return [resolved(x) for x in leaves], containers
+
+
+def _asked(ledger: Ledger) -> list[tuple[int, Value]]:
+    """The values of the graph that Python decides by, with their entries."""
+    needed, pending = set(), [k for k, _ in ledger.late]
+    while pending:
+        k = pending.pop()
+        if k not in needed:
+            needed.add(k)
+            pending.extend(ledger.entries[k].operands)
+    return [(k, v) for k, v in ledger.items.items() if k in needed]
 
 
 def _write_back(tracer: Tracer, before: Any, now: Any) -> None:

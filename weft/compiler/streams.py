@@ -78,8 +78,8 @@ class Stream:
         """Whether a place with this key is counted from the generator's own place at the call."""
         return not self.made_here and key == self.key
 
-    def advance(self) -> None:
-        """At a call: tell every draw its place, and move the generator."""
+    def advance(self) -> tuple[tuple[int, int], int]:
+        """At a call: tell every draw its place, and move the generator; where it was before."""
         generator = self.generator
         start_key, start = generator.key, generator.offset
         for place in self.places:
@@ -92,6 +92,12 @@ class Stream:
                 generator.offset = start + offset - self.offset
             else:
                 generator._key, generator.offset = key, offset
+        return start_key, start
+
+    def go_back(self, before: tuple[tuple[int, int], int]) -> None:
+        """The call did not happen."""
+        if not self.made_here:
+            self.generator._key, self.generator.offset = before
 
 
 class Streams:

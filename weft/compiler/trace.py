@@ -16,7 +16,7 @@ import numpy as np
 
 from ..autograd.modes import mode
 from ..autograd.tape import Handle, _output_hook
-from ..dtype import LOW_PRECISION, can_cast
+from ..dtype import LOW_PRECISION, bool_, can_cast
 from ..errors import TraceError
 from ..ops import tracing
 from ..ops.inplace import write
@@ -26,10 +26,13 @@ from ..ops.primitive import Primitive, View
 from ..storage import owner_of
 from ..tensor import Tensor, new, wrap
 from . import mapped
+from .breaks import Probe
 from .effects import Journal
 from .graph import Argument, Captured, Fetched, Graph, State, Value
 from .handlers import handlers_outside
 from .infer import result_dtype, results_of, strides_like
+from .ledger import Ledger
+from .number import Number, plain_tree
 from .numbers import Numbers, changed_option
 from .scope import Scope
 from .streams import Place, Streams
@@ -61,6 +64,9 @@ class Tracer(Numbers):
         self.scalars: dict[tuple[Any, ...], Value] = {}
         self.looked_at: set[int] = set()  # arguments whose gradient was asked for
         self.scopes: list[Scope | None] = [None]  # the bodies of control flow being traced, innermost last
+        self.ledger = Ledger(self)
+        self.probe: Probe | None = None  # gives values that Python asks for
+        self.effects: list[tuple[Callable, tuple[Any, ...], dict[str, Any]]] = []  # calls to be made at every call
 
     # ----------------------------------------------------------------------------- being in force
     @contextlib.contextmanager
@@ -238,6 +244,9 @@ class Tracer(Numbers):
     # ----------------------------------------------------------------- what the engine asks of it
     def apply(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Add a primitive to the graph; its result is recorded on the tape as usual."""
+        if self.ledger.entries:
+            inputs = [self.ledger.tensor(x) if type(x) is Number else x for x in inputs]
+            params = {name: plain_tree(param) for name, param in params.items()}
         if isinstance(primitive, View):
             return self._apply_view(primitive, inputs, params)
         if isinstance(primitive, Elementwise):
@@ -271,8 +280,8 @@ class Tracer(Numbers):
 
     def _apply_elementwise(self, primitive: Elementwise, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
         alone = all("_fetch" in x.__dict__ for x in inputs if isinstance(x, Tensor))
-        flags = [isinstance(x, Tensor) and "_fetch" in x.__dict__ and x.is_floating_point() for x in inputs]
-        shown = inputs if alone else [0.5 if flag else x for x, flag in zip(inputs, flags, strict=True)]
+        flags = [isinstance(x, Tensor) and "_fetch" in x.__dict__ and x.dtype is not bool_ for x in inputs]
+        shown = inputs if alone else [_like(x) if flag else x for x, flag in zip(inputs, flags, strict=True)]
         kind, operands = primitive.operands(shown)
         if not alone:
             operands = [x.to(kind) if flag else o for x, o, flag in zip(inputs, operands, flags, strict=True)]
@@ -309,8 +318,21 @@ class Tracer(Numbers):
         with self.opened():
             return write(target, value, name, checked="taken")
 
+    def line(self) -> str:
+        return user_line()
+
+    def is_number(self, x: Any) -> bool:
+        """Whether it is a Python number that is computed anew at every call."""
+        return type(x) is Number
+
+    def operand(self, x: Number) -> Tensor:
+        """Such a number as a 0-d tensor."""
+        return self.ledger.tensor(x)
+
     def filled(self, x: Tensor, number: Any) -> Tensor:
         stand = self.stand(x)
+        if type(number) is Number:
+            return self.fresh(self._fitted(self.value(self.ledger.tensor(number)), stand.shape, stand.dtype))
         return self.fresh(self._fitted(self.graph.constant(np.full((), number, stand.dtype)), stand.shape, stand.dtype))
 
     def copied(self, x: Tensor) -> Tensor:
@@ -406,6 +428,11 @@ class Tracer(Numbers):
 
 
 _KEPT = ("_needs_grad", "_grad")  # what the stand-in of an argument has of it
+
+
+def _like(number: Tensor) -> float:
+    """A plain number of the same kind."""
+    return 0.5 if number.is_floating_point() else 1
 
 
 def _same_window(root: np.ndarray, view: np.ndarray) -> bool:

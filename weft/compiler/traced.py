@@ -24,7 +24,7 @@ from ..random import Generator
 from ..runtime.frames import is_ours
 from ..runtime.locks import fork_safe_lock
 from ..sizes import Size
-from ..tensor import Tensor, dtype, new
+from ..tensor import Tensor, dtype, new, wrap
 from .graph import Value
 
 REMEDY = (
@@ -177,6 +177,35 @@ def _shut(method: Callable, what: str, convert: Callable) -> Callable:
             with tracer.paused():
                 return method(self, *args, **kwargs)
         return tracer.concrete(self, what, lambda value: convert(value, *args, **kwargs))
+
+    return asking
+
+
+def _item(method: Callable) -> Callable:
+    """`.item()`: a number that Python goes on computing with."""
+
+    def asking(self: Tensor) -> Any:
+        tracer = mode.tracer
+        if tracer is None:
+            return method(self)
+        if tracer.knows(self.__dict__["array"]):
+            with tracer.paused():
+                return method(self)
+        return tracer.item(self)
+
+    return asking
+
+
+def _contents(method: Callable, what: str) -> Callable:
+    """A method that needs all values: they are computed now, and the plan holds while they stay the same."""
+
+    def asking(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        tracer = mode.tracer
+        if tracer is None:
+            return method(self, *args, **kwargs)
+        array = tracer.contents(self, what)
+        with tracer.paused():
+            return method(wrap(array), *args, **kwargs)
 
     return asking
 
@@ -353,13 +382,15 @@ class _Overlay:
         for name in ("stride", "storage_offset", "is_contiguous", "data_ptr", "untyped_storage", "storage"):
             layer[name] = _opened(own[name])
         layer["_window"] = _opened(own["_window"])
-        for name, convert in {"bool": bool, "int": int, "float": float, "complex": complex, "format": format}.items():
+        for name, convert in {"bool": bool, "int": int, "float": float, "complex": complex}.items():
             layer[f"__{name}__"] = _shut(getattr(Tensor, f"__{name}__"), f"{name}(tensor)", convert)
-        for name in ("item", "numpy", "tolist"):
-            layer[name] = _shut(getattr(Tensor, name), f".{name}()", lambda value: value)
+        layer["item"] = _item(Tensor.item)
+        for name in ("numpy", "tolist"):
+            layer[name] = _contents(getattr(Tensor, name), f".{name}()")
         layer["__index__"] = _shut(Tensor.__index__, "its use as an index or size", operator.index)
-        layer["__array__"] = _shut(Tensor.__array__, "conversion to a NumPy array", np.asarray)
-        layer["__str__"] = _shut(object.__str__, "printing", str)
+        layer["__array__"] = _contents(Tensor.__array__, "conversion to a NumPy array")
+        layer["__str__"] = _contents(Tensor.__str__, "printing")
+        layer["__format__"] = _contents(Tensor.__format__, "printing")
         return layer
 
     def _module_layer(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from ..autograd.modes import mode
 from ..device import device
 from ..dtype import dtype
 from ..errors import DtypeError, ShapeError
@@ -163,6 +164,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 @operation(function=False)
 def data_fill_(self: Tensor, value: Any) -> Tensor:
     """Every element set to one number (in place)."""
+    if mode.tracer is not None and mode.tracer.is_number(value):
+        value = mode.tracer.operand(value)
     if isinstance(value, Tensor):
         if value.ndim:
             raise ShapeError(

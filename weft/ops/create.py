@@ -174,7 +174,7 @@ def tensor(
 ) -> Tensor:
     """A new leaf tensor with a copy of the data."""
     kind = None if dtype is None else dtypes.as_dtype(dtype)
-    if mode.tracer is not None and any(isinstance(x, Tensor) for x in _leaves(data)):
+    if mode.tracer is not None and any(isinstance(x, Tensor) or mode.tracer.is_number(x) for x in _leaves(data)):
         out = _stacked(data, kind or _common_kind(data, _leaf_types(data)))
         return out.requires_grad_() if requires_grad else out
     return made(np.array(array_from(data, kind), order="K"), requires_grad, device)
@@ -186,6 +186,8 @@ def _stacked(data: Any, kind: dtype_type) -> Tensor:
         from .join import stack
 
         return stack([_stacked(x, kind) for x in data])
+    if mode.tracer.is_number(data):
+        data = mode.tracer.operand(data)
     return data.detach().clone().to(kind) if isinstance(data, Tensor) else wrap(np.asarray(data, kind.np))
 
 
@@ -418,6 +420,8 @@ def like(
         return input._filled(0 if value is None else value).to(kind)
     window, in_order = input._window(), str(memory_format).endswith("contiguous_format")
     array = np.empty(window.shape, kind.np) if in_order else kept_empty(window, kind.np)
+    if mode.tracer is not None and mode.tracer.is_number(value):
+        return made(array, requires_grad, device).fill_(value)
     if value is not None:
         array.fill(checked_number(value, kind, name)[()])
     return made(array, requires_grad, device)

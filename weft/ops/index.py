@@ -20,7 +20,7 @@ from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..tensor import Tensor, link_view, new, wrap
 from .base import next_order
 from .formula import Meta
-from .operands import FLOATS, is_number
+from .operands import FLOATS, contents, is_number
 from .places import ADD_AT, INDEX, PUT_AT, out_of_range
 from .primitive import operation, update
 from .shape import ALL, broadcast_shapes
@@ -174,7 +174,7 @@ def _as_places(x: Tensor, index: Tensor, d: int) -> tuple[Tensor, ...]:
                 f"index: The shape of the mask {list(index.shape)} at index {k} does not match the shape of the "
                 f"indexed tensor {list(x.shape)} at index {d + k}"
             )
-    return tuple(wrap(i) for i in np.nonzero(index.array))
+    return tuple(wrap(i) for i in np.nonzero(contents(index, "a mask as an index")))
 
 
 def _is_whole(basic: Sequence[Any]) -> bool:

@@ -11,7 +11,7 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .elementwise import where
 from .index import as_value
-from .operands import broadcast_error
+from .operands import broadcast_error, contents
 from .places import INDEX
 from .primitive import operation
 from .shape import broadcast_shapes
@@ -77,7 +77,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 @operation(out=True, differentiable=False)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all non-zero elements: one a row, or one tensor for each dimension."""
-    array = input.array
+    array = contents(input, "nonzero")
     if as_tuple:
         return tuple(wrap(i.copy()) for i in np.nonzero(np.atleast_1d(array)))  # columns of one array
     if array.ndim == 0:

@@ -65,6 +65,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex, np.generic))
 
 
+def contents(x: Tensor, name: str) -> ndarray:
+    """The values of a tensor, for operations whose results have sizes that depend on them. A trace computes them at
+    once, and holds while they stay the same."""
+    tracer = mode.tracer
+    return x.array if tracer is None or x._interpreter is not tracer else tracer.contents(x, name)
+
+
 def number_error(name: str, argument: str, value: Any) -> TypeError:
     """What to say to a number where only a tensor is taken."""
     return TypeError(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd.modes import no_grad
-from ..compiler.compiled import Compiled, compile, signature
+from ..compiler.compiled import ELSEWHERE, Compiled, compile, signature
 from ..errors import OptionError
 from ..optim import Optimizer
 from ..tensor import Tensor
@@ -33,6 +33,7 @@ class Steps:
         self.function, self.name, self.option = function, name, compile_option
         self.compiled: Compiled | None = compile(function, threads=threads) if compile_option else None
         self.calls = self.traces = 0
+        self.said: set[str] = set()  # lines at which it is cut
         self.reason: str | None = None  # why it runs eagerly, if it does against the wish
 
     def __call__(self, *args: Any) -> Any:
@@ -41,17 +42,32 @@ class Steps:
         self.calls += 1
         key, leaves, tensors, spec = signature(args, {})
         bound = self.compiled._found(key, tensors)
-        if bound is None:
-            if self.option != "error" and self.traces >= PLANS_AT_MOST and self.calls < 2 * self.traces:
-                return self._give_up(f"{self.traces} of {self.calls} batches each had sizes of their own", args)
-            try:
-                bound = self.compiled._bind(key, leaves, spec)
-                self.traces += 1
-            except Exception as error:
-                if self.option == "error":
-                    raise
-                return self._give_up(f"{type(error).__name__}: {error}", args)
-        return bound.run(tensors)
+        if bound is not None and (result := bound.run(tensors)) is not ELSEWHERE:
+            return result
+        if self.option != "error" and self.traces >= PLANS_AT_MOST and self.calls < 2 * self.traces:
+            return self._give_up(f"{self.traces} of {self.calls} batches each had sizes of their own", args)
+        try:
+            result = self.compiled.bind_and_run(key, leaves, tensors, spec)
+        except Exception as error:
+            if self.option == "error":
+                raise
+            return self._give_up(f"{type(error).__name__}: {error}", args)
+        self.traces = sum(self.compiled.branches.values())
+        self._say_where_it_is_cut()
+        return result
+
+    def _say_where_it_is_cut(self) -> None:
+        """Once: Python between two plans costs time."""
+        lines = {
+            line for bounds in self.compiled.plans.values() for bound in bounds for line in bound.program.decisions()
+        }
+        if lines - self.said:
+            warnings.warn(
+                f"{self.name} is compiled in parts, which is slower than one plan: Python decides by the values of tensors "
+                f"at {', '.join(sorted(lines - self.said))}; weft.where keeps it whole",
+                stacklevel=4,
+            )
+            self.said |= lines
 
     def _give_up(self, reason: str, args: tuple[Any, ...]) -> Any:
         """Run eagerly from now on. If the eager run fails as well, its error is the one to see."""
