@@ -239,7 +239,7 @@ def test_excel(tmp_path):
 def test_missing_library_is_named(tmp_path, monkeypatch, name, module):
     (tmp_path / name).write_bytes(b"")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match="pip install (pyarrow|openpyxl)"):
+    with pytest.raises(ImportError, match=r"pip install (pyarrow|openpyxl)"):
         read_table(tmp_path / name)
 
 
