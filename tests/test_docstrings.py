@@ -1,4 +1,4 @@
-"""Layers, losses, optimisers and schedules explain every argument under PyTorch's names, and their examples run."""
+"""Layers, losses, optimisers, schedules, distributions explain every argument in PyTorch's names; their examples run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ import torch
 import torch.optim.swa_utils
 
 import weft
-from weft import nn, optim
+from weft import distributions, nn, optim
 from weft.optim import lr_scheduler, swa_utils
 from weft.runtime.arguments import arguments_of, explain_arguments, explains
 
-SPACES = {"nn": nn, "optim": optim, "optim.lr_scheduler": lr_scheduler, "optim.swa_utils": swa_utils}
+SPACES = {
+    "nn": nn,
+    "optim": optim,
+    "optim.lr_scheduler": lr_scheduler,
+    "optim.swa_utils": swa_utils,
+    "distributions": distributions,
+    "distributions.heads": distributions.heads,
+}
 # Nothing is made of these by hand: results with names, and what users inherit from.
 WITHOUT_EXAMPLE = {
     *(
         "LazyModuleMixin",
         "RNNBase",
+        "DistributionHead",
+        "ExponentialFamily",
         "RNNCellBase",
         "SampledScores",
         "Score",

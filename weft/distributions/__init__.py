@@ -1,5 +1,6 @@
 """Probability distributions, maps between them and divergences, in the names of `torch.distributions`."""
 
+from ..runtime.arguments import explain_arguments as _explain_arguments
 from ..runtime.lazy import later as _later
 from . import constraints, heads, transforms, utils  # noqa: F401
 from .bernoulli import Bernoulli
@@ -105,4 +106,10 @@ __all__ = [
     *_transforms,
 ]
 
+_explain_arguments(
+    value
+    for space in (globals(), vars(heads))
+    for value in list(space.values())
+    if isinstance(value, type) and issubclass(value, (Distribution, heads.DistributionHead, transforms.Transform))
+)
 __getattr__, __dir__ = _later(__name__)

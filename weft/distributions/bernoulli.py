@@ -18,7 +18,12 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
-    """1 with probability p, else 0; given by p = probs or by its log-odds logits = log p/(1 − p)."""
+    """1 with probability p, else 0.
+
+    >>> coin = weft.distributions.Bernoulli(weft.tensor(0.25))
+    >>> coin.mean, coin.variance
+    (tensor(0.2500), tensor(0.1875))
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean

@@ -17,7 +17,13 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """p(x) = xᵅ⁻¹ (1 − x)ᵝ⁻¹ / B(α, β) on [0, 1], with α = concentration1, β = concentration0."""
+    """p(x) = xᵅ⁻¹ (1 − x)ᵝ⁻¹ / B(α, β) on [0, 1].
+
+    concentration1, concentration0: α and β
+
+    >>> weft.distributions.Beta(3.0, 1.0).mean
+    tensor(0.7500)
+    """
 
     arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval

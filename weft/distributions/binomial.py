@@ -19,7 +19,13 @@ __all__ = ["Binomial"]
 
 
 class Binomial(ProbsOrLogits, Distribution):
-    """P(k) = C(n, k) pᵏ (1 − p)ⁿ⁻ᵏ, with n = total_count, p = probs, or its log-odds logits."""
+    """P(k) = C(n, k) pᵏ (1 − p)ⁿ⁻ᵏ.
+
+    total_count: n, the number of trials
+
+    >>> weft.distributions.Binomial(2, weft.tensor(0.5)).log_prob(weft.tensor([0.0, 1.0, 2.0])).exp()
+    tensor([0.2500, 0.5000, 0.2500])
+    """
 
     arg_constraints: ClassVar = {
         "total_count": constraints.nonnegative_integer,

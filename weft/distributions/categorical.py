@@ -18,7 +18,15 @@ __all__ = ["Categorical"]
 
 
 class Categorical(ProbsOrLogits, Distribution):
-    """P(k) = p_k; given by probs (normalised here) or unnormalised log-probabilities logits: (*, K)."""
+    """P(k) = p_k for k = 0 … K − 1.
+
+    probs: p, (*, K), divided here by their sum; or
+    logits: log p up to a constant, (*, K)
+
+    >>> die = weft.distributions.Categorical(weft.tensor([1.0, 1.0, 2.0]))
+    >>> die.probs, die.mode
+    (tensor([0.2500, 0.2500, 0.5000]), tensor(2))
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True

@@ -16,7 +16,13 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(Distribution):
-    """p(x) = 1 / (πγ (1 + ((x − x₀)/γ)²)), with x₀ = loc, γ = scale; it has no mean."""
+    """p(x) = 1 / (πγ (1 + ((x − x₀)/γ)²)); it has no mean.
+
+    loc, scale: x₀ and γ
+
+    >>> weft.distributions.Cauchy(0.0, 1.0).cdf(weft.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.2500, 0.5000, 0.7500])
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -13,7 +13,13 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The sum of the squares of ν = df standard normal numbers: Gamma(ν/2, ½)."""
+    """The sum of the squares of ν standard normal numbers: Gamma(ν/2, ½).
+
+    df: ν, the degrees of freedom
+
+    >>> weft.distributions.Chi2(weft.tensor(4.0)).mean
+    tensor(4.)
+    """
 
     arg_constraints: ClassVar = {"df": constraints.positive}
 

@@ -17,10 +17,17 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """p(x) = C λˣ (1 − λ)¹⁻ˣ on [0, 1], λ = probs, or its log-odds θ = logits (Loaiza-Ganem and Cunningham 2019).
+    """p(x) = C λˣ (1 − λ)¹⁻ˣ on [0, 1] (Loaiza-Ganem and Cunningham 2019).
 
-    In θ the density is e^(θx) θ/(e^θ − 1), and C = θ/tanh(θ/2). Near θ = 0, where formulas are 0/0, their series are
-    used, on a region chosen for accuracy; `lims`, PyTorch's bounds of that region in λ, is accepted and kept.
+    In the log-odds θ the density is e^(θx) θ/(e^θ − 1), and C = θ/tanh(θ/2). Near θ = 0, where formulas are 0/0, their
+    series are used, on a region chosen for accuracy.
+
+    probs: λ; or
+    logits: its log-odds θ
+    lims: PyTorch's bounds of that region in λ, accepted and kept
+
+    >>> weft.distributions.ContinuousBernoulli(weft.tensor(0.5)).mean
+    tensor(0.5000)
     """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}

@@ -15,7 +15,13 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """p(x) = Γ(Σαᵢ)/ΠΓ(αᵢ) · Π xᵢ^(αᵢ−1) on the simplex, with α = concentration: (*, K), K ≥ 1."""
+    """p(x) = Γ(Σαᵢ)/ΠΓ(αᵢ) · Π xᵢ^(αᵢ−1) on the simplex.
+
+    concentration: α, (*, K) with K ≥ 1
+
+    >>> weft.distributions.Dirichlet(weft.tensor([1.0, 1.0, 2.0])).mean
+    tensor([0.2500, 0.2500, 0.5000])
+    """
 
     arg_constraints: ClassVar = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex

@@ -20,6 +20,13 @@ class Distribution:
     Draws have shape sample_shape + batch_shape + event_shape, `log_prob` of them sample_shape + batch_shape.
     A subclass states `arg_constraints` (its parameters and where they may lie), `support`, and as many of
     `rsample` / `sample`, `log_prob`, `cdf`, `icdf`, `entropy`, `mean`, `mode`, `variance` as have a formula.
+    Parameters are numbers and tensors that broadcast.
+
+    batch_shape, event_shape: the shapes that its parameters gave
+    validate_args: whether parameters and values are checked; None: as `set_default_validate_args` says
+
+    >>> weft.distributions.Normal(weft.zeros(3), 1.0).sample((5,)).shape
+    weft.Size([5, 3])
     """
 
     has_rsample = False  # whether draws carry gradients of the parameters

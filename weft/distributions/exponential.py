@@ -15,7 +15,13 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """p(x) = λ e^(−λx) for x ≥ 0, with λ = rate."""
+    """p(x) = λ e^(−λx) for x ≥ 0.
+
+    rate: λ
+
+    >>> weft.distributions.Exponential(2.0).mean
+    tensor(0.5000)
+    """
 
     arg_constraints: ClassVar = {"rate": constraints.positive}
     support = constraints.nonnegative

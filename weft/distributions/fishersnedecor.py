@@ -18,7 +18,13 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """The ratio (c₁/ν₁)/(c₂/ν₂) of two chi-squared numbers with ν₁ = df1 and ν₂ = df2 degrees of freedom."""
+    """The ratio (c₁/ν₁)/(c₂/ν₂) of two chi-squared numbers with ν₁ and ν₂ degrees of freedom.
+
+    df1, df2: ν₁ and ν₂
+
+    >>> weft.distributions.FisherSnedecor(2.0, 4.0).mean
+    tensor(2.)
+    """
 
     arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

@@ -17,7 +17,13 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """p(x) = βᵅ xᵅ⁻¹ e^(−βx) / Γ(α) for x > 0, with α = concentration, β = rate."""
+    """p(x) = βᵅ xᵅ⁻¹ e^(−βx) / Γ(α) for x > 0.
+
+    concentration, rate: α and β
+
+    >>> weft.distributions.Gamma(3.0, 2.0).mean
+    tensor(1.5000)
+    """
 
     arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

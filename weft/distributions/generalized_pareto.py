@@ -16,9 +16,15 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """F(x) = 1 − (1 + ξz)^(−1/ξ), z = (x − μ)/σ ≥ 0, with μ = loc, σ = scale, ξ = concentration.
+    """F(x) = 1 − (1 + ξz)^(−1/ξ), z = (x − μ)/σ ≥ 0.
 
     ξ = 0 is the shifted exponential distribution, its limit; for ξ < 0 the support ends at μ − σ/ξ.
+
+    loc, scale: μ and σ
+    concentration: ξ
+
+    >>> weft.distributions.GeneralizedPareto(0.0, 1.0, 0.0).cdf(weft.tensor(1.0))
+    tensor(0.6321)
     """
 
     arg_constraints: ClassVar = {

@@ -17,7 +17,11 @@ __all__ = ["Geometric"]
 
 
 class Geometric(ProbsOrLogits, Distribution):
-    """P(k) = (1 − p)ᵏ p for k = 0, 1, …, with p = probs, or its log-odds logits."""
+    """P(k) = (1 − p)ᵏ p for k = 0, 1, …: failures before the first success.
+
+    >>> weft.distributions.Geometric(weft.tensor(0.25)).mean
+    tensor(3.)
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer

@@ -34,7 +34,11 @@ MIN_SCALE = 1e-4  # keeps densities bounded while a network is still far off
 
 
 class DistributionHead(Module):
-    """Features (*, in_features) → a distribution with batch shape (*); the base of all heads."""
+    """Features (*, in_features) → a distribution with batch shape (*); the base of all heads.
+
+    in_features: the size of the features
+    out_features: D, the size of y
+    """
 
     def forward(self, features: Tensor) -> Distribution:
         """p(y | features)."""
@@ -71,6 +75,9 @@ class HomoscedasticNormal(DistributionHead):
     """y_d ~ N(μ_d(x), σ_d²) with one learned σ_d for all inputs: least squares, with an estimate of the noise.
 
     Shape: (*, in_features) → (*, out_features). Parameters: mean.weight, mean.bias, log_scale (out_features,).
+
+    >>> weft.distributions.heads.HomoscedasticNormal(8, 2)(weft.randn(5, 8)).mean.shape
+    weft.Size([5, 2])
     """
 
     def __init__(self, in_features: int, out_features: int) -> None:
@@ -86,6 +93,9 @@ class HeteroscedasticNormal(DistributionHead):
     """y_d ~ N(μ_d(x), σ_d(x)²): the noise, too, depends on the input. σ = softplus(·) + 10⁻⁴.
 
     Shape: (*, in_features) → (*, out_features).
+
+    >>> weft.distributions.heads.HeteroscedasticNormal(8, 2)(weft.randn(5, 8)).stddev.shape
+    weft.Size([5, 2])
     """
 
     def __init__(self, in_features: int, out_features: int) -> None:
@@ -98,7 +108,11 @@ class HeteroscedasticNormal(DistributionHead):
 
 
 class Bernoulli(DistributionHead):
-    """y_d ∈ {0, 1} with P(y_d = 1) = σ(f_d(x)), independent labels. Shape: (*, in_features) → (*, out_features)."""
+    """y_d ∈ {0, 1} with P(y_d = 1) = σ(f_d(x)), independent labels. Shape: (*, in_features) → (*, out_features).
+
+    >>> weft.distributions.heads.Bernoulli(8, 3)(weft.randn(5, 8)).sample().shape
+    weft.Size([5, 3])
+    """
 
     def __init__(self, in_features: int, out_features: int = 1) -> None:
         super().__init__()
@@ -117,6 +131,11 @@ class Categorical(DistributionHead):
     """y ∈ {0 … K − 1} with P(y) = softmax(f(x))_y; the expected value is that of the one-hot label: its probabilities.
 
     Shape: (*, in_features) → classes (*), 'mean' (*, K).
+
+    num_classes: K
+
+    >>> weft.distributions.heads.Categorical(8, 3)(weft.randn(5, 8)).sample().shape
+    weft.Size([5])
     """
 
     def __init__(self, in_features: int, num_classes: int) -> None:
@@ -134,7 +153,13 @@ class Categorical(DistributionHead):
 class MixtureDensity(DistributionHead):
     """p(y | x) = Σ_k π_k(x) Π_d N(y_d; μ_kd(x), σ_kd(x)²): several answers to one question (Bishop 1994).
 
-    Shape: (*, in_features) → (*, out_features), with `components` mixture components.
+    Shape: (*, in_features) → (*, out_features)
+
+    components: how many terms k there are
+
+    >>> head = weft.distributions.heads.MixtureDensity(8, 2, components=3)
+    >>> head(weft.randn(5, 8)).log_prob(weft.zeros(5, 2)).shape
+    weft.Size([5])
     """
 
     MODE_STEPS = 50

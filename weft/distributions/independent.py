@@ -14,7 +14,15 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """A batch of distributions as one joint distribution: log-probabilities of the last batch dimensions add."""
+    """A batch of distributions as one joint distribution: log-probabilities of the last batch dimensions add.
+
+    base_distribution: the batch
+    reinterpreted_batch_ndims: how many of its last batch dimensions become part of the event
+
+    >>> joint = weft.distributions.Independent(weft.distributions.Normal(weft.zeros(4, 3), 1.0), 1)
+    >>> joint.log_prob(weft.zeros(4, 3)).shape
+    weft.Size([4])
+    """
 
     arg_constraints: ClassVar = {}
 

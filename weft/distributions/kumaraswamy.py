@@ -18,7 +18,13 @@ __all__ = ["Kumaraswamy"]
 
 
 class Kumaraswamy(TransformedDistribution):
-    """F(x) = 1 − (1 − xᵃ)ᵇ on (0, 1), with a = concentration1, b = concentration0."""
+    """F(x) = 1 − (1 − xᵃ)ᵇ on (0, 1).
+
+    concentration1, concentration0: a and b
+
+    >>> weft.distributions.Kumaraswamy(1.0, 1.0).mean
+    tensor(0.5000)
+    """
 
     arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval

@@ -16,7 +16,13 @@ __all__ = ["Laplace"]
 
 
 class Laplace(Distribution):
-    """p(x) = exp(−|x − μ| / b) / 2b, with μ = loc, b = scale."""
+    """p(x) = exp(−|x − μ| / b) / 2b.
+
+    loc, scale: μ and b
+
+    >>> weft.distributions.Laplace(0.0, 1.0).log_prob(weft.tensor(0.0))
+    tensor(-0.6931)
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

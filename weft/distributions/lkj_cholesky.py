@@ -19,9 +19,16 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors L of D × D correlation matrices R = L Lᵀ with p(R) ∝ det(R)^(η − 1), η = concentration.
+    """Cholesky factors L of D × D correlation matrices R = L Lᵀ with p(R) ∝ det(R)^(η − 1).
 
-    η = 1 is uniform over correlation matrices. Shape: concentration (*) → events (D, D), D = dim ≥ 2.
+    Shape: concentration (*) → events (D, D)
+
+    dim: D, at least 2
+    concentration: η; 1 is uniform over correlation matrices
+
+    >>> L = weft.distributions.LKJCholesky(3, 2.0).sample()
+    >>> (L @ L.mT).diagonal()
+    tensor([1., 1., 1.])
     """
 
     arg_constraints: ClassVar = {"concentration": constraints.positive}

@@ -14,7 +14,13 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """exp(N) with N ~ N(loc, scale²)."""
+    """exp(N) with N ~ N(μ, σ²).
+
+    loc, scale: μ and σ
+
+    >>> weft.distributions.LogNormal(0.0, 1.0).icdf(weft.tensor(0.5))
+    tensor(1.)
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive

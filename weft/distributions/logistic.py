@@ -21,7 +21,13 @@ __all__ = ["DiscretizedLogistic", "DiscretizedLogisticMixture", "Logistic", "Log
 
 
 class Logistic(Distribution):
-    """F(x) = σ((x − μ)/s), σ the sigmoid, with μ = loc, s = scale. ◆ (catalogue P2)"""
+    """F(x) = σ((x − μ)/s), σ the sigmoid. ◆ (catalogue P2)
+
+    loc, scale: μ and s
+
+    >>> weft.distributions.Logistic(0.0, 1.0).cdf(weft.tensor(0.0))
+    tensor(0.5000)
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -66,10 +72,18 @@ class Logistic(Distribution):
 
 
 class DiscretizedLogistic(Distribution):
-    """A logistic number rounded to a grid of `levels` values from `low` to `high` (Salimans et al. 2017). ◆ (R4)
+    """A logistic number rounded to a grid of values (Salimans et al. 2017). ◆ (R4)
 
     P(x) = σ((x + δ/2 − μ)/s) − σ((x − δ/2 − μ)/s), δ the step of the grid; the two ends take the tails. With
     b and a those arguments, P = σ(b) σ(−a) (1 − e^(a−b)): logarithms of it never cancel.
+
+    loc, scale: μ and s
+    low, high: the first and the last value of the grid
+    levels: how many values it has
+
+    >>> pixel = weft.distributions.DiscretizedLogistic(0.0, 0.5, levels=3)
+    >>> pixel.log_prob(weft.tensor([-1.0, 0.0, 1.0])).exp().sum()
+    tensor(1.)
     """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}

@@ -14,7 +14,13 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """A point of the simplex with K + 1 corners, made by breaking a stick at K normal numbers: (*, K) parameters."""
+    """A point of the simplex with K + 1 corners, made by breaking a stick at K normal numbers.
+
+    loc, scale: mean and standard deviation of these numbers, (*, K)
+
+    >>> weft.distributions.LogisticNormal(weft.zeros(2), weft.ones(2)).sample().shape
+    weft.Size([3])
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex

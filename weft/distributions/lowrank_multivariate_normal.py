@@ -17,10 +17,19 @@ __all__ = ["LowRankMultivariateNormal"]
 
 
 class LowRankMultivariateNormal(Distribution):
-    """N(μ, W Wᵀ + diag d) in D dimensions with W = cov_factor (*, D, R), d = cov_diag (*, D).
+    """N(μ, W Wᵀ + diag d) in D dimensions.
 
     Densities cost O(D R²) by Woodbury's identity and the determinant lemma with the capacitance matrix
     C = I + Wᵀ diag(1/d) W:  det Σ = det C · Π d,  Σ⁻¹ = diag(1/d) − diag(1/d) W C⁻¹ Wᵀ diag(1/d).
+
+    loc: μ, (*, D)
+    cov_factor: W, (*, D, R)
+    cov_diag: d, (*, D)
+
+    >>> normal = weft.distributions.LowRankMultivariateNormal(weft.zeros(2), weft.ones(2, 1), weft.ones(2))
+    >>> normal.covariance_matrix
+    tensor([[2., 1.],
+            [1., 2.]])
     """
 
     arg_constraints: ClassVar = {

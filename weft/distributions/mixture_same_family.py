@@ -20,7 +20,16 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """p(x) = Σ_k π_k p_k(x): π a `Categorical`, p_k the last batch dimension of the component distribution."""
+    """p(x) = Σ_k π_k p_k(x).
+
+    mixture_distribution: a `Categorical` with the weights π
+    component_distribution: the p_k, along its last batch dimension
+
+    >>> weights = weft.distributions.Categorical(weft.ones(2))
+    >>> mixture = weft.distributions.MixtureSameFamily(weights, weft.distributions.Normal(weft.tensor([-1.0, 3.0]), 1.0))
+    >>> mixture.mean
+    tensor(1.)
+    """
 
     arg_constraints: ClassVar = {}
     has_rsample = False

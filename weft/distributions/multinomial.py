@@ -17,7 +17,15 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(Distribution):
-    """P(k) = n! Π p_i^(k_i) / k_i!, with n = total_count (an int), probs or logits (*, K) as of `Categorical`."""
+    """P(k) = n! Π p_i^(k_i) / k_i!: how often each of K outcomes came in n trials.
+
+    total_count: n, one number for the whole batch
+    probs: p, (*, K), divided here by their sum; or
+    logits: log p up to a constant, (*, K)
+
+    >>> weft.distributions.Multinomial(10, weft.tensor([0.5, 0.5])).mean
+    tensor([5., 5.])
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
 

@@ -18,7 +18,15 @@ __all__ = ["MultivariateNormal"]
 class MultivariateNormal(Distribution):
     """N(μ, Σ) in D dimensions, given by just one of Σ, its inverse, or its Cholesky factor L, Σ = L Lᵀ.
 
-    log p(x) = −½ (D log 2π + log det Σ + (x − μ)ᵀ Σ⁻¹ (x − μ)).   Shape: loc (*, D), matrices (*, D, D).
+    log p(x) = −½ (D log 2π + log det Σ + (x − μ)ᵀ Σ⁻¹ (x − μ)).
+
+    loc: μ, (*, D)
+    covariance_matrix: Σ, (*, D, D); or
+    precision_matrix: Σ⁻¹; or
+    scale_tril: L, which costs least
+
+    >>> weft.distributions.MultivariateNormal(weft.zeros(2), 4 * weft.eye(2)).entropy()
+    tensor(4.2242)
     """
 
     arg_constraints: ClassVar = {

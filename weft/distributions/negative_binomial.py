@@ -20,7 +20,13 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(ProbsOrLogits, Distribution):
-    """P(k) = Γ(r + k) / (k! Γ(r)) · (1 − p)ʳ pᵏ, with r = total_count, p = probs, or its log-odds logits."""
+    """P(k) = Γ(r + k) / (k! Γ(r)) · (1 − p)ʳ pᵏ: successes before r failures.
+
+    total_count: r, any number above 0
+
+    >>> weft.distributions.NegativeBinomial(3.0, weft.tensor(0.5)).mean
+    tensor(3.)
+    """
 
     arg_constraints: ClassVar = {
         "total_count": constraints.greater_than_eq(0),

@@ -14,7 +14,13 @@ __all__ = ["Normal"]
 
 
 class Normal(ExponentialFamily):
-    """N(μ, σ²): p(x) = exp(−(x − μ)² / 2σ²) / (σ √2π), with μ = loc, σ = scale."""
+    """N(μ, σ²): p(x) = exp(−(x − μ)² / 2σ²) / (σ √2π).
+
+    loc, scale: μ and σ
+
+    >>> weft.distributions.Normal(0.0, 1.0).cdf(weft.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.1587, 0.5000, 0.8413])
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

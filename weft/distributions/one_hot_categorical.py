@@ -17,7 +17,14 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(Distribution):
-    """P(e_k) = p_k for the unit vectors e_k; parameters as of `Categorical`. Events have shape (K,)."""
+    """P(e_k) = p_k for the unit vectors e_k. Events have shape (K,).
+
+    probs: p, (*, K), divided here by their sum; or
+    logits: log p up to a constant, (*, K)
+
+    >>> weft.distributions.OneHotCategorical(weft.tensor([0.0, 1.0])).sample()
+    tensor([0., 1.])
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
@@ -82,7 +89,13 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """Draws are one-hot, gradients pass to the probabilities as if the draw were they (Bengio et al. 2013)."""
+    """Draws are one-hot, gradients pass to the probabilities as if the draw were they (Bengio et al. 2013).
+
+    >>> p = weft.tensor([0.5, 0.5], requires_grad=True)
+    >>> (weft.distributions.OneHotCategoricalStraightThrough(p).rsample() * weft.tensor([1.0, 3.0])).sum().backward()
+    >>> p.grad
+    tensor([-1.,  1.])
+    """
 
     has_rsample = True
 

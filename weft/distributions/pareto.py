@@ -15,7 +15,14 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """p(x) = α mᵅ / xᵅ⁺¹ for x ≥ m, with m = scale, α = alpha: m exp(E), E exponential of rate α."""
+    """p(x) = α mᵅ / xᵅ⁺¹ for x ≥ m: m exp(E), E exponential of rate α.
+
+    scale: m
+    alpha: α
+
+    >>> weft.distributions.Pareto(1.0, 3.0).mean
+    tensor(1.5000)
+    """
 
     arg_constraints: ClassVar = {"alpha": constraints.positive, "scale": constraints.positive}
 

@@ -17,7 +17,13 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """P(k) = λᵏ e^(−λ) / k!, with λ = rate."""
+    """P(k) = λᵏ e^(−λ) / k!.
+
+    rate: λ
+
+    >>> weft.distributions.Poisson(weft.tensor(4.0)).variance
+    tensor(4.)
+    """
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

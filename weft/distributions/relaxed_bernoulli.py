@@ -17,7 +17,10 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
 class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
-    """The log-odds (logits + L)/temperature, L standard logistic (Maddison et al. 2017)."""
+    """The log-odds (logits + L)/T, L standard logistic (Maddison et al. 2017).
+
+    temperature: T
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
@@ -53,7 +56,16 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A number of (0, 1) that tends to a Bernoulli(probs) draw as the temperature tends to 0, with gradients."""
+    """A number of (0, 1) that tends to a Bernoulli(p) draw as T tends to 0, with gradients.
+
+    temperature: T
+    probs: p; or
+    logits: its log-odds, log p/(1 − p)
+
+    >>> draw = weft.distributions.RelaxedBernoulli(weft.tensor(0.5), weft.tensor(0.3)).rsample()
+    >>> bool(0 < draw < 1)
+    True
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval

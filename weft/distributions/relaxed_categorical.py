@@ -18,7 +18,12 @@ __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
 class ExpRelaxedCategorical(Distribution):
-    """log softmax((logits + G)/temperature), G standard Gumbel (Maddison et al. 2017)."""
+    """log softmax((logits + G)/T), G standard Gumbel (Maddison et al. 2017).
+
+    temperature: T
+    probs: p, (*, K), divided here by their sum; or
+    logits: log p up to a constant, (*, K)
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
@@ -70,7 +75,16 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A point of the simplex that tends to a one-hot draw as the temperature tends to 0, with gradients."""
+    """A point of the simplex that tends to a one-hot draw as T tends to 0, with gradients.
+
+    temperature: T
+    probs: p, (*, K), divided here by their sum; or
+    logits: log p up to a constant, (*, K)
+
+    >>> draw = weft.distributions.RelaxedOneHotCategorical(weft.tensor(0.5), weft.ones(3)).rsample()
+    >>> draw.sum().round(decimals=4)
+    tensor(1.)
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex

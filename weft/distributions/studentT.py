@@ -18,7 +18,14 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """p(x) ∝ (1 + z²/ν)^(−(ν+1)/2), z = (x − loc)/scale, with ν = df degrees of freedom."""
+    """p(x) ∝ (1 + z²/ν)^(−(ν+1)/2), z = (x − μ)/σ.
+
+    df: ν, the degrees of freedom
+    loc, scale: μ and σ
+
+    >>> weft.distributions.StudentT(weft.tensor(3.0)).variance
+    tensor(3.)
+    """
 
     arg_constraints: ClassVar = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -17,7 +17,15 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """Y = f_n(… f₁(X)): log p(y) = log p(x) − Σ log|det ∂fᵢ|, with X from `base_distribution`."""
+    """Y = f_n(… f₁(X)): log p(y) = log p(x) − Σ log|det ∂fᵢ|.
+
+    base_distribution: that of X
+    transforms: one of `weft.distributions.transforms`, or a list f₁ … f_n
+
+    >>> base, map = weft.distributions.Normal(0.0, 1.0), weft.distributions.AffineTransform(2.0, 3.0)
+    >>> weft.distributions.TransformedDistribution(base, map).icdf(weft.tensor(0.5))
+    tensor(2.)
+    """
 
     arg_constraints: ClassVar = {}
 

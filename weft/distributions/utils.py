@@ -107,7 +107,11 @@ class lazy_property:
 
 
 class ProbsOrLogits:
-    """Keeps the one of `probs` and `logits` that was given, and computes the other when it is asked for."""
+    """Keeps the one of `probs` and `logits` that was given, and computes the other when it is asked for.
+
+    probs: p; or
+    logits: its log-odds, log p/(1 − p)
+    """
 
     is_binary = True
 

@@ -17,7 +17,14 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """F(x) = 1 − exp(−(x/λ)ᵏ) for x > 0, with λ = scale, k = concentration: λ E^(1/k), E exponential."""
+    """F(x) = 1 − exp(−(x/λ)ᵏ) for x > 0: λ E^(1/k), E exponential.
+
+    scale: λ
+    concentration: k
+
+    >>> weft.distributions.Weibull(1.0, 1.0).mean
+    tensor(1.)
+    """
 
     arg_constraints: ClassVar = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive

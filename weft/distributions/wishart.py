@@ -19,10 +19,18 @@ __all__ = ["Wishart"]
 
 
 class Wishart(ExponentialFamily):
-    """The sum of ν outer products of N(0, V) vectors in p dimensions, ν = df > p − 1 (not only integers).
+    """The sum of ν outer products of N(0, V) vectors in p dimensions.
 
-    log p(X) = −½ (νp log 2 + ν log det V) − log Γ_p(ν/2) + ½ (ν − p − 1) log det X − ½ tr V⁻¹X;
-    V is given as covariance_matrix, by its inverse, or by its Cholesky factor. Shape: (*, p, p).
+    log p(X) = −½ (νp log 2 + ν log det V) − log Γ_p(ν/2) + ½ (ν − p − 1) log det X − ½ tr V⁻¹X.   Shape: (*, p, p)
+
+    df: ν > p − 1, not only integers
+    covariance_matrix: V, (*, p, p); or
+    precision_matrix: V⁻¹; or
+    scale_tril: its Cholesky factor
+
+    >>> weft.distributions.Wishart(weft.tensor(3.0), weft.eye(2)).mean
+    tensor([[3., 0.],
+            [0., 3.]])
     """
 
     support = constraints.positive_definite

@@ -16,7 +16,13 @@ class Transform:
     """An invertible map y = f(x) from `domain` to `codomain`, with log|det ∂y/∂x|.
 
     Subclasses state `_call`, `_inverse` and `log_abs_det_jacobian(x, y)`; the last sums over the event dimensions
-    of the domain. `cache_size` = 1 keeps the last pair, so that inverting a result costs and loses nothing.
+    of the domain. `f.inv` is the inverse map.
+
+    cache_size: 1 keeps the last pair, so that inverting a result costs and loses nothing; 0 keeps none
+
+    >>> f = weft.distributions.ExpTransform()
+    >>> f.inv(f(weft.tensor(2.0)))
+    tensor(2.)
     """
 
     bijective = False
@@ -163,7 +169,14 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """f = f_n ∘ … ∘ f₁ of `parts` = [f₁, …, f_n]; log-determinants add."""
+    """f = f_n ∘ … ∘ f₁; log-determinants add.
+
+    parts: [f₁, …, f_n]
+
+    >>> f = weft.distributions.ComposeTransform([weft.distributions.AffineTransform(0.0, 2.0), weft.distributions.ExpTransform()])
+    >>> f(weft.tensor(0.5))
+    tensor(2.7183)
+    """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -257,7 +270,15 @@ def _of_event_dim(constraint: constraints.Constraint, event_dim: int) -> constra
 
 
 class IndependentTransform(Transform):
-    """A map whose last `reinterpreted_batch_ndims` batch dimensions count as event: log-determinants are summed."""
+    """A map whose last batch dimensions count as event: log-determinants are summed over them.
+
+    base_transform: the map
+    reinterpreted_batch_ndims: how many of its batch dimensions
+
+    >>> f = weft.distributions.IndependentTransform(weft.distributions.ExpTransform(), 1)
+    >>> f.log_abs_det_jacobian(weft.tensor([1.0, 2.0]), None)
+    tensor(3.)
+    """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)

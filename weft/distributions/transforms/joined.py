@@ -18,7 +18,13 @@ __all__ = ["CatTransform", "ReshapeTransform", "StackTransform"]
 
 
 class ReshapeTransform(Transform):
-    """The event of shape `in_shape` in the shape `out_shape`; volume is kept."""
+    """An event in another shape; volume is kept.
+
+    in_shape, out_shape: the shapes of the event before and after
+
+    >>> weft.distributions.ReshapeTransform((4,), (2, 2))(weft.zeros(3, 4)).shape
+    weft.Size([3, 2, 2])
+    """
 
     bijective = True
 
@@ -72,7 +78,11 @@ def _replaced(shape: Any, old: Size, new: Size) -> Any:
 
 
 class _Joined(Transform):
-    """Several maps, each on its part of a tensor along `dim`."""
+    """Several maps, each on its part of a tensor.
+
+    tseq: the maps
+    dim: the dimension along which the parts lie
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
         if not all(isinstance(t, Transform) for t in tseq):
@@ -91,7 +101,14 @@ class _Joined(Transform):
 
 
 class CatTransform(_Joined):
-    """Maps of consecutive pieces of lengths `lengths` along `dim`."""
+    """Maps of consecutive pieces of a tensor.
+
+    lengths: the length of each piece; None: 1 each
+
+    >>> parts = [weft.distributions.ExpTransform(), weft.distributions.AffineTransform(0.0, 2.0)]
+    >>> weft.distributions.CatTransform(parts, lengths=[1, 2])(weft.tensor([0.0, 1.0, 2.0]))
+    tensor([1., 2., 4.])
+    """
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -145,7 +162,12 @@ class CatTransform(_Joined):
 
 
 class StackTransform(_Joined):
-    """One map for each slice along `dim`."""
+    """One map for each slice of a tensor.
+
+    >>> parts = [weft.distributions.ExpTransform(), weft.distributions.AffineTransform(0.0, 2.0)]
+    >>> weft.distributions.StackTransform(parts)(weft.tensor([0.0, 1.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)

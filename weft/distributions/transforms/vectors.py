@@ -28,7 +28,11 @@ def _need_dimensions(shape: Any, count: int) -> None:
 
 
 class SoftmaxTransform(PlainTransform):
-    """y = softmax x: onto the simplex, not one-to-one; the inverse is the logarithm. (*, D) → (*, D)."""
+    """y = softmax x: onto the simplex, not one-to-one; the inverse is the logarithm. (*, D) → (*, D).
+
+    >>> weft.distributions.SoftmaxTransform()(weft.zeros(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     domain, codomain = constraints.real_vector, constraints.simplex
 
@@ -51,6 +55,9 @@ class StickBreakingTransform(PlainTransform):
     """A stick of length 1 broken K times: y_k = z_k Π_{j<k}(1 − z_j), the rest last. (*, K) → (*, K + 1).
 
     z_k = sigmoid(x_k − log(K − k)), k = 0 … K − 1, so that x = 0 gives K + 1 equal pieces.
+
+    >>> weft.distributions.StickBreakingTransform()(weft.zeros(3))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
 
     domain, codomain = constraints.real_vector, constraints.simplex
@@ -87,7 +94,12 @@ class StickBreakingTransform(PlainTransform):
 
 
 class LowerCholeskyTransform(PlainTransform):
-    """The lower triangle of a matrix, its diagonal through exp: (*, D, D) → (*, D, D)."""
+    """The lower triangle of a matrix, its diagonal through exp: (*, D, D) → (*, D, D).
+
+    >>> weft.distributions.LowerCholeskyTransform()(weft.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
 
@@ -99,7 +111,12 @@ class LowerCholeskyTransform(PlainTransform):
 
 
 class PositiveDefiniteTransform(PlainTransform):
-    """L Lᵀ of the `LowerCholeskyTransform` of a matrix: (*, D, D) → (*, D, D)."""
+    """L Lᵀ of the `LowerCholeskyTransform` of a matrix: (*, D, D) → (*, D, D).
+
+    >>> weft.distributions.PositiveDefiniteTransform()(weft.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
 
@@ -115,6 +132,9 @@ class CorrCholeskyTransform(PlainTransform):
     """Cholesky factors of correlation matrices: (*, D(D−1)/2) → (*, D, D).
 
     With z = tanh x below the diagonal, L_ij = z_ij Π_{k<j} √(1 − z_ik²) and L_ii = Π_{k<i} √(1 − z_ik²).
+
+    >>> weft.distributions.CorrCholeskyTransform()(weft.zeros(3)).diagonal()
+    tensor([1., 1., 1.])
     """
 
     domain, codomain = constraints.real_vector, constraints.corr_cholesky
