@@ -24,6 +24,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("LayerNormBound", "Lipschitz", "PowerIteration", "jacobian_norms", "jacobian_norms_by_power", "jacobians"),
         *("lipschitz", "power_iteration"),
     ),
+    "graphs": ("GraphBound", "GraphLipschitz", "graph_line_regions", "graph_lipschitz"),
     "signals": (
         *("ActivationStatistics", "GradientFlow", "LayerActivations", "LayerGradient", "UpdateWatch"),
         *("activation_statistics", "gradient_flow"),

@@ -120,11 +120,12 @@ def lipschitz(model: Module, x: Tensor) -> Lipschitz:
     model = copy.deepcopy(model).double().eval()
     x = x.detach().double()
     found = chain(model, x, "lipschitz")
-    layers = [LayerNormBound(call.name, type(call.module).__name__, _norm(call)) for call in found]
+    layers = [LayerNormBound(call.name, type(call.module).__name__, layer_norm_bound(call)) for call in found]
     return Lipschitz(layers, jacobian_norms(model, x))
 
 
-def _norm(call: Call) -> float:
+def layer_norm_bound(call: Call) -> float:
+    """The norm of one layer, or its steepest slope; an OptionError where there is none."""
     module = call.module
     if isinstance(module, nn.Linear):
         return float(np.linalg.norm(array_of(module.weight), 2))
