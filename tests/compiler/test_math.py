@@ -192,19 +192,19 @@ def apply(name: str, *_: object):
 def computed(kind: str, target: str = "host", lanes: int | None = None, every: int = 40_009) -> dict:
     """(inputs, results) of every function of one variable, from one kernel."""
     names = [*TRUTH, *WAVES]
-    inputs = [points(kind, TRUTH[n][1], every) if n in TRUTH else angles(kind, target, every) for n in names]
+    inputs = [points(kind, TRUTH[n][1], every) if n in TRUTH else angles(kind, every) for n in names]
     cases = [Case(apply(n), [x], KINDS[kind]) for n, x in zip(names, inputs, strict=True)]
     found = run(cases, jit.Target.named(target), lanes)
     return {n: (x, y) for n, x, y in zip(names, inputs, found, strict=True)}
 
 
-def angles(kind: str, target: str, every: int) -> np.ndarray:
-    """All magnitudes up to the bound that the functions promise, and many numbers near multiples of π/2."""
-    fused = jit.Target.named(target).fma
-    bound = {"f32": 1e6 if fused else 1e5, "f64": 1e14 if fused else 1e6}[kind]
-    x = points(kind, [(-9, 9), (-1e4, 1e4), (-bound, bound)], every)
+def angles(kind: str, every: int) -> np.ndarray:
+    """All magnitudes, many numbers near multiples of π/2, and those on both sides of where the reduction changes."""
+    x = points(kind, [(-9, 9), (-1e4, 1e4), (-1e7, 1e7), (-1e15, 1e15)], every)
     turns = np.random.default_rng(1).integers(-60_000, 60_000, 4000) * (math.pi / 2)
-    return np.concatenate([np.where(np.abs(x) <= bound, x, np.nan), turns]).astype(KINDS[kind])
+    dtype = KINDS[kind]
+    edges = [np.nextafter(dtype(bound), dtype(way)) for bound in (1e5, 1e6, 1e14) for way in (0, 1e15)]
+    return np.concatenate([x, turns.astype(dtype), np.array(edges, dtype)])
 
 
 def check(name: str, kind: str, x: np.ndarray, y: np.ndarray, slack: float = 1.0) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,6 +66,26 @@ class Control:
         yield
         self.do(f"br label %{after}")
         self.label(after)
+
+    @property
+    def branches(self) -> bool:
+        """Whether there may be branches here: not in what runs at the start, before blocks that are written already."""
+        return self.lines is not self.prologue
+
+    def unless(self, rare: Val, usual: Sequence[Val], write: Callable[[Sequence[Val]], Sequence[Val]]) -> list[Val]:
+        """The usual values, or those that `write` makes of them where a condition that rarely holds does so in some lane."""
+        before, yes, after = self.block, self.fresh("rare"), self.fresh("after")
+        some = rare if rare.lanes == 1 else self.call(f"llvm.vector.reduce.or.v{rare.lanes}i1", "i1", 1, rare)
+        self.do(f'br {some.typed}, label %{yes}, label %{after}, !prof !{{!"branch_weights", i32 1, i32 2000}}')
+        self.label(yes)
+        others = write(usual)
+        last = self.block
+        self.do(f"br label %{after}")
+        self.label(after)
+        return [
+            self.emit(f"phi {a.type} [{a.ir}, %{before}], [{b.ir}, %{last}]", a.kind, a.lanes)
+            for a, b in zip(usual, others, strict=True)
+        ]
 
     def split(self, count: int, grain: int = 1) -> tuple[Val, Val]:
         """The part [lo, hi) of range(count) that this thread works on, in whole grains."""

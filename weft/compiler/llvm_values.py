@@ -14,10 +14,10 @@ import numpy as np
 if TYPE_CHECKING:
     from .llvm import Function
 
-LLVM_TYPES = {"f32": "float", "f64": "double", "ptr": "ptr", "i1": "i1"} | {
+LLVM_TYPES = {"f32": "float", "f64": "double", "ptr": "ptr", "i1": "i1", "u128": "i128"} | {
     f"{s}{n}": f"i{n}" for s in "iu" for n in (8, 16, 32, 64)
 }
-BITS = {"f32": 32, "f64": 64, "i1": 1, "ptr": 64} | {f"{s}{n}": n for s in "iu" for n in (8, 16, 32, 64)}
+BITS = {"f32": 32, "f64": 64, "i1": 1, "ptr": 64, "u128": 128} | {f"{s}{n}": n for s in "iu" for n in (8, 16, 32, 64)}
 OF_NUMPY = {
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",

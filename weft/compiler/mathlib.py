@@ -1,4 +1,4 @@
-"""Functions that processors do not have, as straight-line vector code for 'f32' and 'f64'.
+"""Functions that processors do not have, as vector code for 'f32' and 'f64', nearly all without branches.
 
 Each is within 2 ulp of the true value over its whole range unless its docstring says otherwise, keeps NaN, the limits at
 ±∞ and the sign of zero, and handles denormal numbers (as far as the processor's mode does). Where ranges need different

@@ -1,8 +1,7 @@
 """Bessel functions of order 0 and 1, and Airy's Ai, as vector code.
 
 The modified ones are within a few ulp of the true value. J and Y are so relative to √(2/πx) or to their value,
-whichever is larger: near their zeros only the absolute error is small. Beyond the range of `Trigonometry` their
-phase means nothing.
+whichever is larger: near their zeros only the absolute error is small.
 """
 
 from __future__ import annotations
@@ -63,10 +62,11 @@ class Bessel(Tools):
             return self.cast(self.bessel_y(self.cast(x, "f64"), order), "f32")
         product = self.log(x) * self._bessel_j_near(x, order)
         rest = self.polynomial(x * x * (1 / 32) - 1.0, tables.Y_NEAR[order])
+        near = product * (2 / math.pi) + (rest * x if order == 1 else rest)
         if order == 1:
-            product, rest = product - 1.0 / x, rest * x
+            near = near - (2 / math.pi) / x  # finite for some x whose inverse is not
         p, q, sine, cosine = self._far_waves(x, order)
-        y = self.select(x <= 8.0, product * (2 / math.pi) + rest, p * sine + q * cosine)
+        y = self.select(x <= 8.0, near, p * sine + q * cosine)
         return self.select(x.eq(0.0), -math.inf, y)
 
     def spherical_bessel_j0(self, x: Any) -> Any:
@@ -96,21 +96,25 @@ class Bessel(Tools):
         return p, q, -(sine + cosine), sine - cosine
 
     def airy_ai(self, x: Any) -> Any:
-        """Airy's Ai(x), within 1e-14 of the result, or of its waves left of 0. NaN at ±∞."""
+        """Airy's Ai(x), within 1e-14 of the result, or of its waves left of 0. NaN at ±∞.
+
+        Left of −1e10 the waves are of the right size, but their phase would need more digits of ⅔ |x|^1.5.
+        """
         if x.kind == "f32":
             return self.cast(self.airy_ai(self.cast(x, "f64")), "f32")
         size = self.abs(x)
-        root = self.sqrt(size)
-        zeta, rest = self._two_thirds(size, root)
+        bounded = self.least(size, 1e200)
+        zeta, rest = self._two_thirds(bounded, self.sqrt(bounded))
         near = self.polynomial((x + 1.5) * 0.4, tables.AIRY_NEAR)
         right = self.polynomial(1.0 - (10 / 3) / (zeta + 1.0), tables.AIRY_RIGHT) * self.exp(-zeta) * (1.0 - rest)
         sine, cosine = self.sin_cos(zeta)
-        sine, cosine = sine + rest * cosine, cosine - rest * sine
+        more = self._sine_and_cosine(self.select(zeta < 2.0**51, rest, 0.0))
+        sine, cosine = sine * more[1] + cosine * more[0], cosine * more[1] - sine * more[0]
         inverse = 1.0 / zeta
         w = inverse * inverse * (512 / 9) - 1.0
         left = self.polynomial(w, tables.AIRY_P) * (sine + cosine)
         left = (left + inverse * self.polynomial(w, tables.AIRY_Q) * (sine - cosine)) * math.sqrt(0.5)
-        far = self.select(x > 0.0, right, left) / self.sqrt(root)
+        far = self.select(x > 0.0, right, left) / self.sqrt(self.sqrt(size))
         return self.select(self.isinf(x), math.nan, self.select(self.abs(x + 1.5) <= 2.5, near, far))
 
     def _two_thirds(self, x: Any, root: Any) -> tuple[Any, Any]:

@@ -156,13 +156,13 @@ class Exponentials(Tools):
         return self.select(self.abs(x) < 2.0 ** -(form.fraction + 2), x, y)
 
     def logaddexp(self, x: Any, y: Any) -> Any:
-        """log(eˣ + eʸ) without overflow."""
+        """log(eˣ + eʸ) without overflow; near its zeros only the absolute error is small."""
         x, y = self.pair(x, y)
         total = self.maximum(x, y) + self.log1p(self.exp(-self.abs(x - y)))
         return self.select(x.eq(y) & self.isinf(x), x, total)
 
     def logaddexp2(self, x: Any, y: Any) -> Any:
-        """log₂(2ˣ + 2ʸ) without overflow."""
+        """log₂(2ˣ + 2ʸ) without overflow; near its zeros only the absolute error is small."""
         x, y = self.pair(x, y)
         more = self.log1p(self.exp2(-self.abs(x - y)))
         total = self.maximum(x, y) + self.exactly("fmul", more, self.const(x.kind, 1 / math.log(2), x.lanes))

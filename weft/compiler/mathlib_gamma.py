@@ -87,22 +87,27 @@ class Gamma(Tools):
         if n > LARGEST_ORDER:
             return factor * self.zeta(self.const("f64", n + 1.0), x)
         negative = x < 0.0
-        right = factor * self._zeta(self.select(negative, 1.0 - x, x), n + 1)
+        right = self._zeta(self.select(negative, 1.0 - x, x), n + 1, factor)
         cotangent = self.cos_pi(x) / self.sin_pi(x)
         slope = self.polynomial(cotangent * cotangent, cotangent_slope(n))
         left = -sign * right - (slope * cotangent if n % 2 == 0 else slope)
         pole = (x <= 0.0) & self.floor(x).eq(x)
         return self.select(pole, sign * math.inf, self.select(negative, left, right))
 
-    def _zeta(self, x: Any, power: int) -> Any:
-        """Σₖ (x + k)^−power for x ≥ 0 in f64: the first terms, and Euler and Maclaurin's series for the others."""
+    def _zeta(self, x: Any, power: int, factor: float) -> Any:
+        """factor · Σₖ (x + k)^−power for x ≥ 0 in f64: the first terms, and Euler and Maclaurin's series for the others."""
         count = 8 + power // 2
         inverse = 1.0 / (x + float(count))
-        total = self.polynomial(inverse * inverse, euler_maclaurin(power)) + 0.5 * inverse
-        total = total * self._fixed_power(inverse, power - 1)
+        series = self.polynomial(inverse * inverse, euler_maclaurin(power)) + 0.5 * inverse
+        total = self._times_power(series * factor, inverse, power - 1)
         for k in reversed(range(count)):
-            total = total + self._fixed_power(1.0 / (x + float(k)), power)
+            total = total + self._times_power(self.const("f64", factor, x.lanes), 1.0 / (x + float(k)), power)
         return total
+
+    def _times_power(self, y: Any, x: Any, n: int) -> Any:
+        """y xⁿ in two steps, so that no small power of x is lost before it meets a large y."""
+        half = self._fixed_power(x, n // 2)
+        return y * half * (half * x if n % 2 else half)
 
     def zeta(self, x: Any, q: Any) -> Any:
         """ζ(x, q) = Σₖ (q + k)⁻ˣ; ∞ for x = 1 and q = 0, −1, …, NaN for x < 1, x = ∞ and broken powers of negative q."""

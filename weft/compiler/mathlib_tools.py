@@ -133,10 +133,11 @@ class Tools:
         self.declarations |= inner.declarations | {"\n".join(lines): None}
         return self.emit(f"call {y.type} @{symbol}({', '.join(x.typed for x in operands)})", y.kind, y.lanes)
 
-    def table(self, name: str, numbers: Sequence[float]) -> Any:
-        """A pointer to numbers of f64 that are part of the code."""
-        items = ", ".join(self.const("f64", x).typed for x in numbers)
-        self.declarations[f"@{name} = internal constant [{len(numbers)} x double] [{items}]"] = None
+    def table(self, name: str, numbers: Sequence[float], kind: str = "f64") -> Any:
+        """A pointer to numbers that are part of the code."""
+        items = [self.const(kind, x) for x in numbers]
+        text = ", ".join(x.typed for x in items)
+        self.declarations[f"@{name} = internal constant [{len(items)} x {items[0].type}] [{text}]"] = None
         return type(self.tid)(self, f"@{name}", "ptr")
 
     def largest(self, x: Any) -> Any:

@@ -6,42 +6,25 @@ import math
 from typing import Any
 
 from . import mathlib_tables as tables
-from .mathlib_tools import FORMATS, Tools
+from .mathlib_angle import Angles
+from .mathlib_tools import FORMATS
 
 
-class Trigonometry(Tools):
-    """The part of `Math` around angles.
+class Trigonometry(Angles):
+    """The part of `Math` around angles."""
 
-    Angles are reduced by multiples of π/2 in three parts: full accuracy for |x| ≤ 1e6 in f32 and 1e14 in f64 (1e5
-    and 1e6 on processors that cannot fuse products and sums). Beyond, results stay in [−1, 1] but mean nothing.
-    """
-
-    def _quadrant(self, size: Any) -> tuple[Any, Any, Any]:
-        """(q, n, r) with size = n π/2 + r, |r| ≤ π/4, for size ≥ 0; q has the bits of the integer n at its end."""
-        form = FORMATS[size.kind]
-        shifted = size * (2 / math.pi) + form.shifter
-        n = shifted - form.shifter
-        if self.target.fma:
-            r = size
-            for part in tables.HALF_PI[size.kind]:
-                r = self.fma(n, -part, r)
-        else:
-            r, wide = self.cast(size, "f64"), self.cast(n, "f64")
-            for part in tables.HALF_PI_SHORT:
-                r = r - wide * part
-            r = self.cast(r, size.kind)
-        return self.bitcast(shifted, form.whole), n, self.clamp(r, -0.84, 0.84)
-
-    def _sine_and_cosine(self, r: Any) -> tuple[Any, Any]:
-        """Of |r| ≤ π/4."""
+    def _sine_and_cosine(self, r: Any, rest: Any = None) -> tuple[Any, Any]:
+        """Of r + rest, |r| ≤ π/4, rest a small correction."""
         z = r * r
-        sine = r + r * z * self.polynomial(z, tables.SIN[r.kind])
-        cosine = 1.0 - (z * 0.5 - z * z * self.polynomial(z, tables.COS[r.kind]))
-        return sine, cosine
+        more = r * z * self.polynomial(z, tables.SIN[r.kind])
+        less = z * 0.5 - z * z * self.polynomial(z, tables.COS[r.kind])
+        if rest is not None:
+            more, less = more + rest, less + r * rest
+        return r + more, 1.0 - less
 
-    def _wave(self, q: Any, r: Any) -> Any:
-        """sin(q π/2 + r)."""
-        return self._turned(q, *self._sine_and_cosine(r))
+    def _wave(self, q: Any, r: Any, rest: Any = None) -> Any:
+        """sin(q π/2 + r + rest)."""
+        return self._turned(q, *self._sine_and_cosine(r, rest))
 
     def _turned(self, q: Any, sine: Any, cosine: Any) -> Any:
         """sin(q π/2 + r) from the sine and cosine of r."""
@@ -50,39 +33,28 @@ class Trigonometry(Tools):
         return self.bitcast(self.bitcast(y, q.kind) ^ sign, y.kind)
 
     def sin_cos(self, x: Any) -> tuple[Any, Any]:
-        """(sin x, cos x) for x ≥ 0; see the class for its range."""
-        q, _, r = self._quadrant(x)
+        """(sin x, cos x) for x ≥ 0."""
+        q, r = self._quadrant(x)
         waves = self._sine_and_cosine(r)
         return self._turned(q, *waves), self._turned(q + 1, *waves)
 
     def sin(self, x: Any) -> Any:
-        """sin x; see the class for its range."""
-        q, _, r = self._quadrant(self.abs(x))
+        """sin x for every x."""
+        q, r = self._quadrant(self.abs(x))
         y = self._wave(q, r)
         return self.flip_sign(y, x)
 
     def cos(self, x: Any) -> Any:
-        """cos x; see the class for its range."""
-        q, _, r = self._quadrant(self.abs(x))
+        """cos x for every x."""
+        q, r = self._quadrant(self.abs(x))
         return self._wave(q + 1, r)
 
-    def _rest_of_angle(self, size: Any, n: Any, r: Any) -> Any:
-        """size − n π/2 − r, for r near size − n π/2."""
-        first, second, third = tables.HALF_PI[size.kind]
-        product, product_low = self.two_product(n, self.const(n.kind, second, n.lanes))
-        near, lost = self.two_sum(self.fma(n, -first, size), -product)
-        return self.exactly("fsub", near, r) + (lost - product_low - n * third)
-
     def tan(self, x: Any) -> Any:
-        """tan x; see the class for its range."""
-        size = self.abs(x)
-        q, n, r = self._quadrant(size)
+        """tan x for every x."""
+        q, r, rest = self._quadrant(self.abs(x), fine=True)  # what is lost of r would be doubled and more
         z = r * r
         more = r * z * self.polynomial(z, tables.TAN[x.kind])
-        if self.target.fma:  # what was lost by rounding r would be doubled and more
-            rest = self._rest_of_angle(size, n, r)
-            more = more + (rest + rest * z)
-        t = r + more
+        t = r + (more + (rest + rest * z))
         odd = (q & 1).ne(0)
         return self.flip_sign(self.select(odd, -1.0 / t, t), x)
 
@@ -92,20 +64,25 @@ class Trigonometry(Tools):
 
     def cos_pi(self, x: Any) -> Any:
         """cos πx for every x."""
-        q, r = self._half_turns(x)
-        return self._wave(q + 1, r)
+        q, r, rest = self._half_turns(x)
+        return self._wave(q + 1, r, rest)
 
-    def _half_turns(self, x: Any) -> tuple[Any, Any]:
-        """(q, r) with πx = q π/2 + r up to whole turns, |r| ≤ π/4."""
-        form = FORMATS[x.kind]
-        n = self.round_even(x + x)
-        quadrant = n - 4.0 * self.floor(n * 0.25)
-        return self.bitcast(quadrant + form.shifter, form.whole), (x - n * 0.5) * math.pi
+    def _half_turns(self, x: Any) -> tuple[Any, Any, Any]:
+        """(q, r, rest) with πx = q π/2 + r + rest up to whole turns, |r| ≤ π/4."""
+        form, (half_pi, low, _) = FORMATS[x.kind], tables.HALF_PI[x.kind]
+        turn = x - 2.0 * self.round_even(x * 0.5)  # in [−1, 1]
+        n = self.round_even(turn + turn)
+        left = turn - n * 0.5
+        r, lost = self.two_product(left, self.const(x.kind, 2 * half_pi, x.lanes))
+        return self.bitcast(n + form.shifter, form.whole), r, lost + left * (2 * low)
 
     def sinc(self, x: Any) -> Any:
         """sin πx / πx, and 1 at 0."""
-        y = self.sin_pi(x) / (x * math.pi)
-        return self.select(x.eq(0.0), 1.0, y)
+        half_pi, low, _ = tables.HALF_PI[x.kind]
+        q, r, rest = self._half_turns(x)
+        far = self._wave(q, r, rest) / self.fma(x, 2 * half_pi, x * (2 * low))
+        near = 1.0 + r * r * self.polynomial(r * r, tables.SIN[x.kind])
+        return self.select(self.abs(x) <= 0.25, near, far)
 
     # ----------------------------------------------------------------------------------- inverses
     def _arc(self, size: Any) -> tuple[Any, Any, Any]:

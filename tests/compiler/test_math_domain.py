@@ -1,0 +1,107 @@
+"""Every mathematical function of the builder against mpmath over all finite numbers of its type, denormal ones too."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import weft
+from weft.compiler import jit
+
+from .builder import Case, run
+from .math_truth import TRUTHS, Truth
+
+KINDS = {"f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64)}
+FEW, MANY, MANY_COSTLY = 100, 100_000, 2_000
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    with mp.workprec(160):
+        yield
+
+
+def numbers(kind: str, count: int) -> np.ndarray:
+    """The ends of the type, any bits at all, denormal numbers, and uniform draws where most functions live."""
+    (dtype, bits), rng, info = KINDS[kind], np.random.default_rng(count), np.finfo(KINDS[kind][0])
+    ends = [0.5, 1, 1.5, 2, 8, 1e6, 1e14, info.max / 2, info.max, info.tiny, info.smallest_subnormal]
+    ends += [16367173 * 2.0**72, 6381956970095103 * 2.0**797]  # next to multiples of π/2
+    ends = [x for x in ends if x <= float(info.max)]
+    any_bits = rng.integers(0, np.iinfo(bits).max, count // 4, bits, endpoint=True).view(dtype)
+    denormal = rng.integers(1, 1 << info.nmant, count // 20, bits).view(dtype)
+    draws = [rng.uniform(-bound, bound, count // 5) for bound in (1, 20)]
+    log = np.exp(rng.uniform(-20, 7, count // 4)) * rng.choice([-1, 1], count // 4)
+    parts = [ends, np.negative(ends), any_bits, denormal, -denormal, *draws, log]
+    x = np.concatenate([np.asarray(part, dtype) for part in parts])
+    return x[np.isfinite(x)]
+
+
+def check(t: Truth, kind: str, count: int, target: str = "host") -> None:
+    dtype, _ = KINDS[kind]
+    info, x = np.finfo(dtype), numbers(kind, count)
+    (found,) = run([Case(t.native, [x], dtype)], jit.Target.named(target))
+    wrong = {}
+    for given, y in zip(x.tolist(), found.tolist(), strict=True):
+        truth = t.truth(mp.mpf(given))
+        error = off(y, truth, t.size(given), info)
+        if not error <= getattr(t, kind):
+            wrong[given] = (y, mp.nstr(truth, 20), error)
+    assert not wrong, f"{len(wrong)} of {len(x)}: {list(wrong.items())[:5]}"
+
+
+def off(y: float, truth, size: float, info: np.finfo) -> float:
+    """|y − truth| in units in the last place of the truth, or of a larger size."""
+    if mp.isnan(truth):
+        return 0.0 if math.isnan(y) else math.inf
+    if abs(truth) > info.max and math.isinf(y):
+        return 0.0 if (y > 0) == (truth > 0) else math.inf
+    if not math.isfinite(y) or mp.isinf(truth):
+        return math.inf
+    near = min(max(abs(float(truth)), size, float(info.tiny)), float(info.max) / 2)
+    return float(abs(mp.mpf(y) - truth) / float(np.spacing(info.dtype.type(near))))
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_over_the_whole_domain(name, kind):
+    check(TRUTHS[name], kind, FEW // 3 if TRUTHS[name].costly else FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_many_points(name, kind):
+    check(TRUTHS[name], kind, MANY_COSTLY if TRUTHS[name].costly else MANY)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"] if jit.Target.host().arch == "x86_64" else [])
+def test_angles_on_older_processors(name, kind, target):
+    check(TRUTHS[name], kind, 400, target)
+
+
+# ---------------------------------------------------------------- tensors
+
+HUGE = (1e7, -3.3e12, 1e22, 2.0**60, 1e38)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64])
+def test_large_angles_of_large_and_small_tensors(name, dtype):
+    """Eagerly by NumPy and by a plan, compiled, and where one number is used by all elements."""
+    x = weft.tensor([HUGE[i % len(HUGE)] if i % 3 else 0.5 for i in range(90_000)], dtype=dtype)
+    function = getattr(weft, name)
+    with mp.workprec(1400):
+        known = {v: float(getattr(mp, name)(mp.mpf(v))) for v in set(x.tolist())}
+    truth = np.array([known[v] for v in x.tolist()])
+    close = {"rtol": 3e-7 if dtype == weft.float32 else 5e-16, "atol": 0}
+    np.testing.assert_allclose(function(x).numpy(), truth, **close)
+    np.testing.assert_allclose(function(x[:60]).numpy(), truth[:60], **close)
+    np.testing.assert_allclose(weft.compile(function)(x).numpy(), truth, **close)
+    uniform = weft.compile(lambda x, y: x * 0 + function(y))(x, x[1])
+    np.testing.assert_allclose(uniform.numpy(), truth[1], **close)
