@@ -9,7 +9,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ShapeError
 from ..ops.pointwise import Elementwise
 from ..runtime.threads import get_num_threads
 from .body import Access, Body
@@ -287,9 +286,8 @@ def _shows_volumes(value: Value, anchors: dict[Node, Any], layouts: dict[Value, 
     """Whether a view shows what a kernel made as volumes (n, c, d, h, w) with the channels densest."""
     if len(value.shape) != 5 or not is_view(value):
         return False
-    try:
-        view = Geometry(layouts)(value)
-    except (ShapeError, ValueError):  # it will be taken of a copy
+    view = Geometry(layouts).possible(value)
+    if view is None:
         return False
     steps = [view.strides[d] for d in VOLUMES if value.shape[d] > 1]
     return view.root.node in anchors and steps == sorted(steps, reverse=True) and value.shape[1] > 1
@@ -298,11 +296,13 @@ def _shows_volumes(value: Value, anchors: dict[Node, Any], layouts: dict[Value, 
 def _lies_ordered(value: Value) -> bool:
     """Whether a view of images shows them with the channels densest."""
     order = ordered_strides(value.shape, value.dtype.itemsize, channels_last(value))
-    return is_view(value) and Geometry()(value).strides == order
+    view = Geometry().possible(value) if is_view(value) else None
+    return view is not None and view.strides == order
 
 
 def _is_dense(value: Value) -> bool:
-    return Geometry()(value).strides == contiguous_strides(value.shape, value.dtype.itemsize)
+    view = Geometry().possible(value)
+    return view is not None and view.strides == contiguous_strides(value.shape, value.dtype.itemsize)
 
 
 def _copied(graph: Graph, node: Node, anchor: Any, value: Value) -> Value:

@@ -339,7 +339,10 @@ class Band:
 
         def copy(i: Val, mask: Val | None) -> None:
             seen = inside if mask is None else inside & mask
-            value = f.load(x, read + i * apart, kind, lanes, seen, apart)
+            if apart:
+                value = f.load(x, read + i * apart, kind, lanes, seen, apart)
+            else:  # one pixel repeated: a plain load would be done outside of the image, too
+                value = f.gather(f.splat(f.offset(x, read, kind), lanes), kind, seen)
             f.store(value, memory, write + i * step, mask, step)
 
         sweep(f, count, lanes, copy)

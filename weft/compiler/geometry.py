@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..ops import primitive
 from .graph import Argument, Captured, Value
 
@@ -68,6 +69,14 @@ class Geometry:
         if found is None:
             found = self._found[value] = self._find(value)
         return found
+
+    def possible(self, value: Value) -> View | None:
+        """The window of a value before `order_views` has run: None where it is a view that its input, dense in a plan,
+        does not allow; it will be taken of a copy."""
+        try:
+            return self(value)
+        except (ShapeError, ValueError):
+            return None
 
     def _find(self, value: Value) -> View:
         if is_view(value):

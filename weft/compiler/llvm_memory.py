@@ -31,7 +31,8 @@ class Memory:
     def load(
         self, pointer: Val, index: Any, kind: str, lanes: int = 1, mask: Val | None = None, stride: int = 1
     ) -> Val:
-        """Element `index`, or the `lanes` elements from there on, `stride` apart. Masked lanes are zero."""
+        """Element `index`, or the `lanes` elements from there on, `stride` apart. Masked lanes are zero,
+        but with stride 0, where the one element is read whatever the mask says."""
         memory = "i8" if kind == "i1" else LLVM_TYPES[kind]
         align = max(1, BITS[kind] // 8)
         if lanes > 1 and stride == 0:

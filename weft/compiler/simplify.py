@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
 from ..ops.tracing import swapping
 from .geometry import Geometry, contiguous_strides, is_view
 from .graph import Constant, Draw, Graph, Node, Source, Value
@@ -104,8 +103,10 @@ def remove_neutral(graph: Graph) -> None:
         x = node.inputs[number]
         if x.shape != node.output.shape or x.dtype != node.output.dtype:
             continue
-        view = geometry(x)
-        if view.strides == contiguous_strides(x.shape, x.dtype.itemsize):  # views of it stay possible
+        view = geometry.possible(x)
+        if view is not None and view.strides == contiguous_strides(
+            x.shape, x.dtype.itemsize
+        ):  # views of it stay possible
             changes[node.output] = x
     graph.replace(changes)
     remove_dead(graph)
@@ -128,8 +129,13 @@ def orient(graph: Graph) -> None:
         node = made.node
         if not getattr(node.op, "transposes", False) or made in results or users.get(made) != [view]:
             continue
-        strides, swapped = contiguous_strides(made.shape, made.dtype.itemsize), geometry(view.output)
-        if swapped.strides != (*strides[:-2], strides[-1], strides[-2]) or swapped.offset or len(view.outputs) > 1:
+        strides, swapped = contiguous_strides(made.shape, made.dtype.itemsize), geometry.possible(view.output)
+        if (
+            swapped is None
+            or swapped.strides != (*strides[:-2], strides[-1], strides[-2])
+            or swapped.offset
+            or len(view.outputs) > 1
+        ):
             continue
         if view.output.shape != (*made.shape[:-2], made.shape[-1], made.shape[-2]):
             continue
@@ -169,12 +175,9 @@ def order_views(graph: Graph, geometry: Geometry) -> None:
         if not is_view(node.outputs[0]):
             continue
         (x,) = node.inputs
-        try:
-            if node.op.pure is not None and geometry(x).strides != contiguous_strides(x.shape, x.dtype.itemsize):
-                raise ValueError("it looks at the memory around, which is dense")
-            for v in node.outputs:
-                geometry(v)
-        except (ShapeError, ValueError):
+        dense = geometry(x).strides == contiguous_strides(x.shape, x.dtype.itemsize)
+        around = node.op.pure is not None and not dense  # it looks at the memory around, which is dense
+        if around or any(geometry.possible(v) is None for v in node.outputs):
             copy = Node(MOVE, (x,), line=node.line)
             node.inputs = copy.make((x.shape, x.dtype))
             graph.nodes.insert(graph.nodes.index(node), copy)

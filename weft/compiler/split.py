@@ -304,12 +304,15 @@ def _operands(graph: Graph, node: Node) -> Node:
                 chain.append(root)
                 root = root.node.inputs[0]
             dense = contiguous_strides(v.shape, v.dtype.itemsize)
-            if not chain or v in hoisted or root not in loop.operands or geometry(v).strides == dense:
+            if not chain or v in hoisted or root not in loop.operands:
+                continue
+            view = geometry.possible(v)
+            if view is not None and view.strides == dense:
                 continue
             outer = loop.operands[root]
-            for view in reversed(chain):
-                nodes.append(Node(view.node.op, (outer,), view.node.params, view.node.line))
-                outer = nodes[-1].make(*((x.shape, x.dtype) for x in view.node.outputs))[view.index]
+            for seen in reversed(chain):
+                nodes.append(Node(seen.node.op, (outer,), seen.node.params, seen.node.line))
+                outer = nodes[-1].make(*((x.shape, x.dtype) for x in seen.node.outputs))[seen.index]
             hoisted[v] = outer
     if not hoisted:
         return node
