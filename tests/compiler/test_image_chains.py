@@ -51,6 +51,16 @@ def test_repeated_pixels(shape):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: F.conv2d(x, x, padding=1), lambda x: F.conv2d(x.sin(), x.sin(), padding=1)],
+    ids=["itself", "equal expressions"],
+)
+def test_images_convolved_with_themselves(function):
+    x = weft.randn(6, 8, 3, 3, generator=weft.Generator().manual_seed(0))
+    np.testing.assert_allclose(weft.compile(function)(x).numpy(), function(x).numpy(), rtol=1e-4, atol=1e-4)
+
+
 # --------------------------------------------------------------------------------------- random chains
 
 

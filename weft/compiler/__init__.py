@@ -72,7 +72,7 @@ def build_plan(
 ) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
     from . import bodies, simplify, split, verify
-    from .anchors import choose_layouts, find_anchors
+    from .anchors import choose_layouts, find_anchors, order_operands
     from .choose import choose
     from .expand import expand
     from .fuse import Fuser
@@ -111,6 +111,7 @@ def build_plan(
     geometry = Geometry(choose_layouts(graph, anchors))
     note("layouts", "\n".join(f"  {v!r}: {order}" for v, order in geometry.layouts.items()))
     graph_pass("views", functools.partial(simplify.order_views, geometry=geometry))
+    graph_pass("views", functools.partial(order_operands, anchors=anchors, geometry=geometry))
     graph_pass("views", functools.partial(bodies.straighten, geometry=geometry))
     graph_pass("results", functools.partial(simplify.separate_results, geometry=geometry))
     fuser = Fuser(graph, geometry, anchors, "fuse" in on)

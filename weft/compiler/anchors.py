@@ -12,7 +12,7 @@ from typing import Any
 from ..ops.pointwise import Elementwise
 from ..runtime.threads import get_num_threads
 from .body import Access, Body
-from .geometry import Geometry, contiguous_strides, is_view, ordered_strides
+from .geometry import Geometry, is_view, ordered_strides
 from .graph import Draw, Graph, Node, Slot, Source, Value
 from .kernel import Kernel
 from .llvm_values import type_of
@@ -152,7 +152,7 @@ def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | 
     from .winograd import choose_forward, choose_input_grad
 
     shape = windows_of(node, *((node.output, x) if adjoint else (x, node.output)), w, node.params)
-    if shape is None:
+    if shape is None or x is w:  # one value cannot lie both as an image and as kernels
         return None
     kind = type_of(x.dtype)
 
@@ -244,20 +244,46 @@ def max_pool_slope(node: Node) -> Whole | None:
 
 
 def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[int, ...]]:
-    """Images that convolutions read or make lie with their channels densest, and so do those computed from them.
-
-    Images that lie otherwise from the start are copied first.
-    """
+    """Images that convolutions read or make lie with their channels densest, and so do those computed from them."""
     layouts: dict[Value, tuple[int, ...]] = {}
-    for node, anchor in list(anchors.items()):
-        for v in anchor.dense:
-            if not _is_dense(v):
-                _copied(graph, node, anchor, v)
+    for node, anchor in anchors.items():
         for v in anchor.images:
             if v.node is node or not (isinstance(v.node.op, Source) or is_view(v)):
                 layouts[v] = channels_last(v)
-            elif not _lies_ordered(v):
-                layouts[_copied(graph, node, anchor, v)] = channels_last(v)
+    _spread_layouts(graph, anchors, layouts)
+    return layouts
+
+
+def order_operands(graph: Graph, anchors: dict[Node, Any], geometry: Geometry) -> None:
+    """Copy operands of kernels that do not lie as these need them: sources and views. One copy serves all."""
+    nodes: list[Node] = []
+    copies: dict[tuple[Value, Strides], Value] = {}
+    for node in graph.nodes:
+        anchor = anchors.get(node)
+        wanted = [] if anchor is None else [(v, None) for v in anchor.dense]
+        wanted += [] if anchor is None else [(v, channels_last(v)) for v in anchor.images if v.node is not node]
+        for v, order in wanted:
+            strides = ordered_strides(v.shape, v.dtype.itemsize, order or range(len(v.shape)))
+            if geometry(v).strides == strides:
+                continue
+            if (v, strides) not in copies:
+                nodes.append(Node(MOVE, (v,), line=node.line))
+                copies[v, strides] = nodes[-1].make((v.shape, v.dtype))[0]
+                if order is not None:
+                    geometry.layouts[copies[v, strides]] = order
+            _replace_operand(node, anchor, v, copies[v, strides])
+        nodes.append(node)
+    graph.nodes = nodes
+    graph.renumber()
+
+
+def _replace_operand(node: Node, anchor: Any, value: Value, copy: Value) -> None:
+    node.inputs = tuple(copy if v is value else v for v in node.inputs)
+    anchor.operands = tuple(copy if v is value else v for v in anchor.operands)
+
+
+def _spread_layouts(graph: Graph, anchors: dict[Node, Any], layouts: dict[Value, tuple[int, ...]]) -> None:
+    """Give the operands and results of elementwise operations on images the layout of these."""
     changed = True
     while changed:
         changed = False
@@ -275,7 +301,6 @@ def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[
                 if v not in layouts and not isinstance(v.node.op, (Source, Draw)) and not is_view(v):
                     layouts[v] = order
                     changed = True
-    return layouts
 
 
 def channels_last(value: Value) -> tuple[int, ...]:
@@ -291,31 +316,6 @@ def _shows_volumes(value: Value, anchors: dict[Node, Any], layouts: dict[Value, 
         return False
     steps = [view.strides[d] for d in VOLUMES if value.shape[d] > 1]
     return view.root.node in anchors and steps == sorted(steps, reverse=True) and value.shape[1] > 1
-
-
-def _lies_ordered(value: Value) -> bool:
-    """Whether a view of images shows them with the channels densest."""
-    order = ordered_strides(value.shape, value.dtype.itemsize, channels_last(value))
-    view = Geometry().possible(value) if is_view(value) else None
-    return view is not None and view.strides == order
-
-
-def _is_dense(value: Value) -> bool:
-    view = Geometry().possible(value)
-    return view is not None and view.strides == contiguous_strides(value.shape, value.dtype.itemsize)
-
-
-def _copied(graph: Graph, node: Node, anchor: Any, value: Value) -> Value:
-    """Let a node read a copy of one of its inputs; an earlier copy of the same is used again."""
-    known = next((n for n in graph.nodes if n.op is MOVE and n.inputs == (value,)), None)
-    if known is None or graph.nodes.index(known) > graph.nodes.index(node):
-        known = Node(MOVE, (value,), line=node.line)
-        known.make((value.shape, value.dtype))
-        graph.nodes.insert(graph.nodes.index(node), known)
-    copy = known.output
-    node.inputs = tuple(copy if v is value else v for v in node.inputs)
-    anchor.operands = tuple(copy if v is value else v for v in anchor.operands)
-    return copy
 
 
 # ------------------------------------------------------------------------------------------ random numbers
