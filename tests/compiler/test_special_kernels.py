@@ -116,7 +116,7 @@ def gathered(x, indices, at=0, threads=1, target="host"):
         for n, i in enumerate(indices)
     )
     kernel = Gather(y.shape, source, coordinates, stored(y, 1, source.kind), 2 + count)
-    run(kernel, [x, y, *indices, flag], threads, target)
+    run(kernel, [x, y, *indices, flag, 7], threads, target)
     return y, flag
 
 
@@ -131,10 +131,10 @@ def scattered(g, indices, sizes, at=0, combine="add", initial=None, threads=1, t
     coordinates = tuple(
         Coordinate(Access(2 + n, OF_NUMPY[i.dtype], around(i)), sizes[n], steps[at + n]) for n, i in enumerate(indices)
     )
-    start = None if initial is None else access(3 + count, initial)
+    start = None if initial is None else access(4 + count, initial)
     value = Body(loads=(access(0, g),))
     kernel = Scatter(g.shape, value, own, coordinates, y.shape, steps, 2 + count, combine, start)
-    run(kernel, [g, y, *indices, flag, *([] if initial is None else [initial])], threads, target)
+    run(kernel, [g, y, *indices, flag, 7, *([] if initial is None else [initial])], threads, target)
     return y, flag
 
 
@@ -202,10 +202,10 @@ def test_an_index_out_of_range_is_reported_and_reads_nothing_outside(rng, wrong)
     index[7] = wrong
     for source in (x, x[:, 0].copy()):
         y, flag = gathered(source, [index])
-        assert flag.tolist() == [1, wrong, 50]
+        assert flag.tolist() == [7, wrong, 50]
         assert (np.delete(y, 7, 0) == np.delete(source[np.arange(20)], 7, 0)).all() and (y[7] == source[0]).all()
         _, flag = scattered(np.ones((20, *source.shape[1:]), F32), [index], (50,))
-        assert flag.tolist() == [1, wrong, 50]
+        assert flag.tolist() == [7, wrong, 50]
 
 
 # ---------------------------------------------------------------------------------------------- sparse

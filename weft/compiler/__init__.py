@@ -80,7 +80,7 @@ def build_plan(
     from .loops import Lowering
     from .plan import Plan
     from .refine import refine
-    from .schedule import arrange, beside, in_place
+    from .schedule import Places, arrange, beside, in_place
 
     threads = threads or get_num_threads()
     on = {name for name in PIPELINE if name not in (without or ())}
@@ -123,20 +123,20 @@ def build_plan(
         note("refine", _listed(groups))
     verify.check_groups(fuser, groups)
     if "place" in on:
-        homes, order, closing = in_place(graph, fuser)
-        beside(graph, fuser, homes)
+        places = in_place(graph, fuser)
+        beside(graph, fuser, places.homes)
     else:
-        homes, order, closing = {}, [], [s for s in graph.states if s.final is not None]
+        places = Places({}, [], [s for s in graph.states if s.final is not None], set())
     stored = _stored(graph, fuser)
     build = functools.partial(build_plan, threads=threads, without=without)
-    lowering = Lowering(fuser, stored, homes, functools.partial(bodies.lowered, build=build))
+    lowering = Lowering(fuser, stored, places.homes, functools.partial(bodies.lowered, build=build))
     before = {g: {h for h in groups if g.before >> h.number & 1} for g in groups}
-    for first, second in order:
+    for first, second in places.order:
         before[second].add(first)
     steps = [step for g in _sorted(groups, before) if (step := lowering(g)) is not None]
     slots = arrange(steps, before, threads, "schedule" in on)
     verify.check_slots(slots, before)
-    return Plan(graph, slots, lowering, closing, threads, "buffers" in on)
+    return Plan(graph, slots, lowering, places, threads, "buffers" in on)
 
 
 def _listed(groups: list[Any]) -> str:

@@ -113,7 +113,7 @@ def prune(graph: Graph) -> None:
     """Take out of loops and branches what nobody reads, and of loops the carried values that never change."""
     live, changes = set(graph.results), {}
     for node in reversed(graph.nodes):
-        if not any(v in live for v in node.outputs):
+        if not any(v in live for v in node.outputs) and not getattr(node.op, "checks", False):
             continue
         if getattr(node.op, "bodies", None):
             bodies = [copied(body) for body in node.op.bodies]

@@ -21,6 +21,7 @@ from ..runtime.threads import get_num_threads
 from ..tensor import Tensor, wrap
 from ..utils.pytree import tree_flatten, tree_unflatten
 from . import OPTIONAL, build_plan
+from .gradients import OldGradients
 from .graph import Graph
 from .host import HostPlan
 from .outside import Pull
@@ -229,8 +230,8 @@ class Bound:
                 self.cleared.append((table, key))
             else:
                 self.stores.append((table, key, result))
-        made = [table for table, key, (kind, _) in self.stores if key == "_grad" and kind is OUTPUT]
-        self.old = [table for table in made if table.__class__ is dict]  # whose gradients make room for new ones
+        made = [(table, number) for table, key, (kind, number) in self.stores if key == "_grad" and kind is OUTPUT]
+        self.old = OldGradients([place for place in made if place[0].__class__ is dict], self.plan)
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         """Whether the plan fits the surroundings; tensors that were replaced by like ones are followed."""
@@ -259,16 +260,20 @@ class Bound:
         program = self.program
         with self.lock:
             arrays, moved = [x.array for x in tensors], [stream.advance() for stream in program.streams]
-            if self.first is not None:
-                more = self._decided(arrays)
-                if more is None:
-                    for stream, before in zip(program.streams, moved, strict=True):
-                        stream.go_back(before)
-                    return ELSEWHERE
-                arrays += more
-            for table in self.old:
-                table["_grad"] = None
-            outputs = self.plan.run(arrays)
+            held: list[Any] = []
+            try:
+                more = [] if self.first is None else self._decided(arrays)
+                if more is not None:
+                    memory, held = self.old.take()
+                    outputs = self.plan.run(arrays + more, memory)
+            except BaseException:
+                self._go_back(moved)
+                self.old.put_back(held)
+                raise
+            del held
+            if more is None:
+                self._go_back(moved)
+                return ELSEWHERE
         for counter in self.counters:
             counter[0] += 1
         for position, number in program.written:
@@ -294,6 +299,11 @@ class Bound:
             values, options = tree_unflatten([content(r) for r in given], spec)
             call(*values, **options)
         return results[0] if self.alone else tree_unflatten(results, program.spec)
+
+    def _go_back(self, moved: list[Any]) -> None:
+        """The call did not happen: random streams are where they were."""
+        for stream, before in zip(self.program.streams, moved, strict=True):
+            stream.go_back(before)
 
     def _decided(self, arrays: list[np.ndarray]) -> list[np.ndarray] | None:
         """Run the part before Python's decisions: what the rest goes on with, or None for another decision."""

@@ -10,7 +10,6 @@ gives the same bits all the time. What has no native form, and what would gain t
 from __future__ import annotations
 
 import ctypes
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -228,7 +227,7 @@ class EagerPlan:
         if held_by_me(_running):  # the cells of the plan that is about to run must stay
             return None
         made = [empty(*form) if len(form) == 2 else ndarray(*form) for form in self.results]
-        starts = [pointer(a) for a in (*arrays, *made)]
+        starts = [address(a) for a in (*arrays, *made)]
         cells = self.cells
         with _running:
             if self.base != _arena.address:
@@ -258,16 +257,3 @@ def _form(shape: tuple[int, ...], kind: np.dtype, order: Sequence[int] | None) -
     for d, size, stride in zip(order, shape, contiguous_strides(shape, kind.itemsize), strict=True):
         sizes[d], strides[d] = size, stride
     return tuple(sizes), kind, None, 0, tuple(strides)
-
-
-_HEAD = object.__basicsize__  # an array begins with what every object has, then the address of its data
-
-
-def _quick_pointer(array: ndarray) -> int:
-    return ctypes.c_int64.from_address(id(array) + _HEAD).value
-
-
-_probe = np.zeros(3)
-pointer = address
-if sys.implementation.name == "cpython" and _quick_pointer(_probe) == address(_probe):
-    pointer = _quick_pointer  # ten times faster

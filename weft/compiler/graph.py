@@ -183,8 +183,9 @@ class Graph:
         return [*self.outputs, *(s.final for s in self.states if s.final is not None)]
 
     def live(self) -> list[Node]:
-        """The nodes that the results need, in order."""
+        """The nodes that the results and the checks of indices need, in order."""
         wanted, pending = set(), [v.node for v in self.results]
+        pending += [node for node in self.nodes if getattr(node.op, "checks", False)]
         while pending:
             node = pending.pop()
             if id(node) not in wanted:

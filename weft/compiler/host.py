@@ -33,8 +33,10 @@ class HostPlan:
         for v, place in last.items():
             self.dying[place].append(v)
 
-    def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these arguments; states are written in place."""
+    may_fail, late = True, frozenset()  # as of a Plan
+
+    def run(self, arguments: Sequence[np.ndarray], memory: Any = None) -> list[np.ndarray]:
+        """The outputs for these arguments; states are written in place, when nothing can fail any more."""
         values: dict[Value, np.ndarray] = {}
         for node, dying in zip(self.nodes, self.dying, strict=False):
             values.update(zip(node.outputs, self._computed(node, values, arguments), strict=True))

@@ -2,8 +2,8 @@
 
 A space of some axes is walked; the place of an element in the indexed buffer is the sum of what its own axes give (the
 strides of an `Access`) and of one `Coordinate` for each index tensor. Negative indices count from the end. An index out
-of range is taken as 0 and reported: argument word `flag` is the address of three int64, which become (1, the index, the
-size it was out of range for); the caller sets the first to 0 before and looks after.
+of range is taken as 0 and reported: argument word `flag` is the address of three int64, which become (who reports: the
+word after, the index, the size it was out of range for); the caller sets the first to 0 before and looks after.
 """
 
 from __future__ import annotations
@@ -130,16 +130,26 @@ def _checked(
     given = f.cast(c.index.load(f, index, axis, lanes, mask), "i64")
     wrapped = f.select(given < 0, given + c.size, given)
     outside = f.cast(wrapped, "u64") >= c.size
-    some = outside if outside.lanes == 1 else f.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", 1, outside)
+    report_wrong(f, outside, given, c.size, flag)
+    return f.select(outside, 0, wrapped)
+
+
+def report_wrong(f: Function, outside: Val, given: Val, size: int, flag: int, halt: bool = False) -> None:
+    """Write down the first of the given indices that is outside; `halt`: and let the plan stop where it may."""
+    lanes = outside.lanes
+    some = outside if lanes == 1 else f.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", 1, outside)
     with f.when(some):
         wrong = given
-        if outside.lanes > 1:
+        if lanes > 1:
             numbers = f.select(outside, f.iota("i32", lanes), lanes - 1)
             first = f.call(f"llvm.vector.reduce.smin.v{lanes}i32", "i32", 1, numbers)
             wrong = f.extract(given, f.cast(first, "i64"))
-        for word, value in enumerate((f.index(1), wrong, f.index(c.size))):
-            f.store(value, f.arg(flag), word)
-    return f.select(outside, 0, wrapped)
+        who, before = f.number(flag + 1), f.load(f.arg(flag), 0, "i64")
+        with f.when(before.eq(0) | (who < before)):  # what comes first in the program is told
+            for word, value in enumerate((who, wrong, f.index(size))):
+                f.store(value, f.arg(flag), word)
+        if halt:
+            f.halt()
 
 
 # ------------------------------------------------------------------------------------------------- kernels

@@ -18,6 +18,7 @@ class Kernel:
     nbytes = 0
     scratch = 0
     serial = False
+    halts = False  # may end the plan early
 
     def key(self) -> str:
         """The complete description of the structure; equal descriptions mean equal code."""

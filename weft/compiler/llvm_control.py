@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..runtime.native import HALT
 from .llvm_values import Val
 
 
@@ -102,6 +103,11 @@ class Control:
     def fence(self) -> None:
         """What was written past the caches is seen by others from here on."""
         self.do("fence seq_cst")
+
+    def halt(self) -> None:
+        """Let the plan end at its next step that may be the last."""
+        place = self.emit(f"getelementptr i8, ptr %ctx, i64 {HALT}", "ptr")
+        self.do(f"store atomic i64 1, {place.typed} monotonic, align 8")
 
     def barrier(self) -> None:
         """Wait until every thread is here."""

@@ -20,6 +20,10 @@ class Memory:
             found = self._arguments[number] = Val(self, name, "ptr")
         return found
 
+    def number(self, word: int) -> Val:
+        """The integer in argument word `word`."""
+        return self.load(Val(self, "%args", "ptr"), word, "i64")
+
     def offset(self, pointer: Val, index: Any, kind: str) -> Val:
         """The address of element `index` of an array."""
         if isinstance(index, int) and index == 0:

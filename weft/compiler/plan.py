@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import IndexRangeError
 from ..runtime import native
 from ..runtime.pool import get_pool
 from . import jit
 from .bodies import Repeat
 from .buffers import Life, address, aligned, lives_of, plan_memory
+from .checks import has_checks, wrong_index
 from .geometry import View
-from .graph import Argument, Captured, Constant, Fetched, Graph, Source, State, Value
+from .graph import Argument, Captured, Constant, Fetched, Graph, Source, Value
 from .loops import HostCall, Launch, Lowering
-from .schedule import Slot
+from .schedule import Places, Slot
 
-BARRIER = 1
+BARRIER, STOP = 1, 2  # bits of a step's flags
 
 
 class Plan:
@@ -31,17 +31,12 @@ class Plan:
         graph: Graph,
         slots: Sequence[Slot],
         lowering: Lowering,
-        closing: Sequence[State],
+        places: Places,
         threads: int,
         share: bool = True,
     ) -> None:
-        self.graph, self.slots, self.lowering, self.closing, self.threads = (
-            graph,
-            list(slots),
-            lowering,
-            closing,
-            threads,
-        )
+        self.graph, self.slots, self.lowering, self.threads = graph, list(slots), lowering, threads
+        self.closing, self.late = places.closing, places.late
         self._lay_out(share)
         self._build()
         self._bind_sources()
@@ -69,12 +64,12 @@ class Plan:
         """Compile the kernels and write the tables."""
         target = jit.Target.host()
         barrier = native.barrier_ir()
-        kernels: dict[str, Any] = {}
+        texts: dict[str, Any] = {}
         for slot in self.slots:
             if isinstance(slot.step, Launch):
                 key = slot.step.kernel.key()
-                kernels.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
-        self.handles = jit.build(kernels)
+                texts.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
+        self.handles = jit.build(texts)
         counts = []
         for slot in self.slots:
             if isinstance(slot.step, Launch):
@@ -82,8 +77,9 @@ class Plan:
             else:
                 counts.append(getattr(slot.step, "count", 0))
         self.words = np.zeros(max(sum(counts), 1), np.int64)
-        self.flag = np.zeros(3, np.int64)  # set by a kernel that met an index out of range: (1, the index, the size)
-        self.flags = [self.flag]  # and those of loops
+        self.checked, self.flag = np.zeros((2, 3), np.int64)  # where an index is out of range: (1 + node, index, size)
+        self.flags: list[tuple[np.ndarray, Plan]] = []  # those in use, and those of loops
+        last_check = max((slot.phase for slot in self.slots if _halts(slot.step)), default=-1)
         base, start = address(self.memory), address(self.words)
         self.patches: dict[Value, list[tuple[int, int]]] = {}
         self.spans: dict[Value, list[tuple[np.ndarray, np.ndarray]]] = {}  # the same for loops, many words at once
@@ -100,7 +96,9 @@ class Plan:
                 self.segments.append(tables)
             if isinstance(step, Repeat):
                 self._write_loop(step, at)
-                tables.append(step.rows(start + 8 * at, number))
+                rows = step.rows(start + 8 * at, number)
+                rows[-1, 2] |= STOP if slot.phase == last_check else 0
+                tables.append(rows)
                 at += counts[number]
                 continue
             for n, (root, offset) in enumerate(step.words):
@@ -109,11 +107,14 @@ class Plan:
                 else:
                     self.patches.setdefault(root, []).append((at + n, offset))
             for name, word in extra_words(step):
-                self.words[at + word] = address(self.flag) if name == "flag" else base + self.offsets[name, number]
+                flag = self.checked if step.kernel.halts else self.flag
+                known = {"flag": address(flag), "who": step.group.nodes[0].number + 1}
+                self.words[at + word] = known[name] if name in known else base + self.offsets[name, number]
             last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
             only = 0 if slot.only is None else slot.only + 1
             address_of = self.handles[step.kernel.key()].address
-            tables.append([address_of, start + 8 * at, (BARRIER if last else 0) | only << 8, number])
+            flags = (BARRIER | (STOP if slot.phase == last_check else 0)) if last else 0
+            tables.append([address_of, start + 8 * at, flags | only << 8, number])
             at += counts[number]
         self.native_tables = []
         for n, segment in enumerate(self.segments):
@@ -122,6 +123,10 @@ class Plan:
                 table = np.array([len(rows), *rows.ravel()], np.int64)
                 self.native_tables.append(table)
                 self.segments[n] = address(table)
+        kernels = [slot.step.kernel for slot in self.slots if isinstance(slot.step, Launch)]
+        for flag, halts in ((self.flag, False), (self.checked, True)):
+            if any(hasattr(k, "flag") and k.halts == halts for k in kernels):
+                self.flags.insert(0, (flag, self))  # a check knows what it is a check of
         alone = all((table[3::4] >> 8 == 1).all() for table in self.native_tables)
         self.workers = 1 if alone else self.threads  # nobody is called to watch thread 0
 
@@ -199,15 +204,23 @@ class Plan:
         return np.lib.stride_tricks.as_strided(_at_offset(array, view.offset, value.dtype), value.shape, view.strides)
 
     # --------------------------------------------------------------------------------------- running
-    def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these arguments; states are written in place."""
+    @property
+    def may_fail(self) -> bool:
+        """Whether a run can end with an error of the operations in it."""
+        return bool(self.flags) or not all(isinstance(segment, int) for segment in self.segments)
+
+    def run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
+        """The outputs for these arguments, made in `memory` where it has their number; states are written in place.
+
+        If there is an error, states are as they were, and so is the memory of outputs that are `late`.
+        """
         try:
-            return self._run(arguments)
+            return self._run(arguments, memory)
         finally:
             for value in self.passing:  # so that memory ends with the tensors that the caller drops
                 self.arrays.pop(value, None)
 
-    def _run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
         for position, value in self.arguments:
             array = arguments[position]
             if not array.flags.c_contiguous:
@@ -216,8 +229,10 @@ class Plan:
         for fetch, array in self.fetched:
             array[...] = fetch()
         results = []
-        for value in self.outputs:
-            array = np.empty(value.shape, value.dtype)
+        for number, value in enumerate(self.outputs):
+            array = memory.get(number)
+            if array is None:
+                array = np.empty(value.shape, value.dtype)
             self._point(value, array)
             results.append(array)
         pool = get_pool(self.workers)
@@ -258,23 +273,25 @@ class Plan:
 
     def check_indices(self) -> None:
         """If an index was out of range: say which, and be ready for the next run."""
-        for flag in self.flags:
+        for flag, plan in self.flags:
             if flag[0]:
-                _, index, size = (int(n) for n in flag)
-                for one in self.flags:
+                who, index, size = (int(n) for n in flag)
+                for one, _ in self.flags:
                     one[:] = 0
-                raise IndexRangeError(
-                    f"index {index} is out of bounds for dimension with size {size} (in a compiled function; states that "
-                    "it writes in place may have been written already)"
-                )
+                nodes = {node.number: node for slot in plan.slots for node in slot.step.group.nodes[:1]}
+                raise wrong_index(nodes[who - 1], index, size)
+
+
+def _halts(step: Launch | HostCall) -> bool:
+    return step.kernel.halts if isinstance(step, Launch) else isinstance(step, Repeat) and has_checks(step.plan.graph)
 
 
 def extra_words(step: Launch) -> list[tuple[str, int]]:
     """The argument words of the memory that a kernel asks for: those it names, or the ones after its operands."""
     found, at = [], len(step.words)
     if hasattr(step.kernel, "flag"):
-        found.append(("flag", step.kernel.flag))
-        at += 1
+        found += [("flag", step.kernel.flag), ("who", step.kernel.flag + 1)]
+        at += 2
     for name in ("workspace", "scratch"):
         if getattr(step.kernel, name, 0):
             found.append((name, getattr(step.kernel, f"{name}_word", at)))

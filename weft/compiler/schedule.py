@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .anchors import Whole
+from .checks import may_fail
 from .fuse import Fuser, Group
 from .geometry import View, common_factors, contiguous_strides, squeezed, strides_over
 from .graph import Captured, Graph, State, Value
@@ -20,16 +21,34 @@ from .loops import HostCall, Launch
 LOOKAHEAD = 48  # how many ready kernels are tried for the phase that is being filled
 
 
-def in_place(graph: Graph, fuser: Fuser) -> tuple[dict[Value, View], list[tuple[Group, Group]], list[State]]:
+@dataclass
+class Places:
+    """Where final values and outputs go.
+
+    `homes`: final values that are written straight into the memory of their states; `closing`: states that are copied
+    at the end instead; `late`: numbers of outputs that nobody writes before the last error can have come. `order` has
+    pairs of groups of which the first must come before the second, for all that to hold.
+    """
+
+    homes: dict[Value, View]
+    order: list[tuple[Group, Group]]
+    closing: list[State]
+    late: set[int]
+
+
+def in_place(graph: Graph, fuser: Fuser) -> Places:
     """Which final values can be written straight into the memory of their states.
 
-    Returns where they lie, pairs of groups of which the first must come before the second so that nobody reads the old
-    value too late, and the states that have to be copied at the end instead.
+    Nobody may read the old value too late, and nothing may be written before an error.
     """
     homes: dict[Value, View] = {}
     order: list[tuple[Group, Group]] = []
     closing: list[State] = []
     readers: dict[Value, set[Group]] = {}
+    failing = [g for g in fuser.groups if any(g.kind == "host" or may_fail(node) for node in g.nodes)]
+    first = 0  # bits of the groups that must have run when the last error can come
+    for group in failing:
+        first |= group.before | 1 << group.number
     for group in fuser.groups:
         for node in group.nodes:
             for v in node.inputs:
@@ -52,17 +71,25 @@ def in_place(graph: Graph, fuser: Fuser) -> tuple[dict[Value, View], list[tuple[
             and final.dtype == old.dtype
             and final.shape == old.shape
             and fuser.geometry(old).strides == contiguous_strides(old.shape, old.dtype.itemsize)
+            and not first >> writer.number & 1
             and _reads_alike(fuser, writer, old)
         )
         others = [g for g in readers.get(old, ()) if g is not writer]
         if possible and not any(_waits_for(g, writer, fuser.groups, after) for g in others):
             homes[final] = View(old, 0, fuser.geometry(old).strides)
+            order += [(g, writer) for g in failing]
             for g in others:
                 order.append((g, writer))
                 after[writer.number] = after.get(writer.number, 0) | 1 << g.number
         else:
             closing.append(state)
-    return homes, order, closing
+    late: set[int] = set()
+    for number, value in enumerate(graph.outputs):
+        writer = fuser.home.get(value.node)
+        if writer is not None and writer.kind != "assembly" and not first >> writer.number & 1:
+            late.add(number)
+            order += [(g, writer) for g in failing]
+    return Places(homes, order, closing, late)
 
 
 def beside(graph: Graph, fuser: Fuser, homes: dict[Value, View]) -> None:
@@ -150,9 +177,12 @@ class _Phase:
     writers: dict[Value, list[tuple[int | None, Any]]] = field(default_factory=dict)
     slots: list[Slot] = field(default_factory=list)
     turn: int = 0
+    checks: set[Group] = field(default_factory=set)  # which may end the plan behind the phase
 
-    def owner(self, step: Launch) -> tuple[bool, int | None]:
-        """Whether the step can join the phase, and the thread that must run it (None: any)."""
+    def owner(self, step: Launch, before: set[Group]) -> tuple[bool, int | None]:
+        """Whether the step, which waits for others, can join the phase, and the thread that must run it (None: any)."""
+        if self.checks and not self.checks.isdisjoint(before):
+            return False, None
         touching: set[int | None] = set()
         for root in step.reads | step.writes:
             for only, part in self.writers.get(root, ()):
@@ -167,6 +197,8 @@ class _Phase:
         return False, None
 
     def enter(self, step: Launch, only: int | None) -> None:
+        if step.kernel.halts:
+            self.checks.add(step.group)
         for root in step.reads:
             self.readers.setdefault(root, set()).add(only)
         for root in step.writes:
@@ -200,12 +232,12 @@ def arrange(
             step = steps[n]
             if isinstance(step, HostCall):
                 continue
-            fits, only = phase.owner(step)
+            fits, only = phase.owner(step, before.get(step.group, set()))
             if fits:
                 picked = n
                 break
         if picked is None:
-            if phase.writers:
+            if phase.writers or phase.checks:
                 phase, number = _Phase(), number + 1
                 continue
             picked = ready[0]  # a host call

@@ -19,7 +19,7 @@ from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.pool import get_pool
 from ..runtime.threads import get_num_threads
 from ..tensor import Tensor
-from .eager import pointer
+from .buffers import address
 
 if TYPE_CHECKING:
     from ..optim.optimizer import Optimizer
@@ -147,7 +147,7 @@ class NativeStep:
         return all(guard.holds() for guard in self.guards)
 
     def run(self) -> None:
-        starts = [pointer(p._grad.array) for p in self.parameters]
+        starts = [address(p._grad.array) for p in self.parameters]
         cells = self.cells
         for number, word, offset in self.places:
             cells[word] = starts[number] + offset

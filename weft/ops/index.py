@@ -21,7 +21,7 @@ from ..tensor import Tensor, link_view, new, wrap
 from .base import next_order
 from .formula import Meta
 from .operands import FLOATS, contents, is_number
-from .places import ADD_AT, INDEX, PUT_AT, out_of_range
+from .places import ADD_AT, INDEX, PUT_AT, check_places
 from .primitive import operation, update
 from .shape import ALL, broadcast_shapes
 from .view import ALIAS, PERMUTE, SLICE
@@ -259,14 +259,14 @@ def _neighbours(dims: Sequence[int]) -> bool:
 def _read(view: Tensor, advanced: Advanced) -> Tensor:
     dims, indices = [d for d, _, _ in advanced], [i for _, i, _ in advanced]
     _check_together(indices)
+    if mode.tracer is not None:  # no values yet: the check becomes a part of the graph
+        _check_ranges(view, advanced)
     try:
         if _neighbours(dims):
             return INDEX(view, *indices, at=dims[0])
         return INDEX(PERMUTE(view, dims=_to_front(dims, view.ndim)), *indices, at=0)
     except IndexRangeError:
-        for place, index, d in advanced:
-            if index._interpreter is None:
-                _check_range(index, view.shape[place], d)
+        _check_ranges(view, advanced)
         raise
 
 
@@ -285,10 +285,10 @@ def _shape_of_places(indices: Sequence[Tensor]) -> tuple[int, ...]:
         ) from None
 
 
-def _check_range(index: Tensor, size: int, d: int) -> None:
-    array = index.array
-    if array.size and (array.min() < -size or array.max() >= size):
-        raise out_of_range(array, size, d, "index")
+def _check_ranges(view: Tensor, advanced: Advanced) -> None:
+    for place, index, d in advanced:
+        if index._interpreter is None or mode.tracer is not None:
+            check_places(index, view.shape[place], d, "index", low=-view.shape[place])
 
 
 def _to_front(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -399,9 +399,7 @@ def _put_parts(
             f"{name}: shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
             f"result of shape {list(result)}"
         ) from None
-    for place, index, d in advanced:
-        if index._interpreter is None:
-            _check_range(index, view.shape[place], d)
+    _check_ranges(view, advanced)
     return () if _neighbours(dims) else _to_front(dims, view.ndim), value, indices, front
 
 

@@ -12,7 +12,7 @@ from ..tensor import Tensor, wrap
 from .elementwise import where
 from .index import as_value
 from .operands import broadcast_error, contents
-from .places import INDEX
+from .places import INDEX, check_places
 from .primitive import operation
 from .shape import broadcast_shapes
 
@@ -65,7 +65,12 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             f"masked_scatter: the source has {line.shape[0]} elements, the mask of shape {tuple(shape)} asks for "
             f"{int(number.array[-1])}"
         )
-    if not line.shape[0] or not number.numel():
+    if not number.numel():
+        return x.clone()
+    if number._interpreter is not None:
+        many = "masked_scatter: the mask asks for more elements than the source has"
+        check_places(number[-1:], line.shape[0] + 1, 0, many)
+    if not line.shape[0]:
         return x.clone()
     taken = INDEX(line, (number - 1).clamp(0).reshape(shape), at=0)
     return where(mask, taken, x)

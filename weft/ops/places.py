@@ -130,6 +130,38 @@ class Index(Indexing):
         return y.movedim(tuple(range(-at, 0)), tuple(range(1, at + 1))) if at else y
 
 
+class CheckPlaces(Indexing):
+    """An error where an index is outside of low … size − 1 (and not `skip`); else nothing of interest.
+
+    It stands in graphs, where values are not known when an operation is called: `check_places` is what calls it.
+    """
+
+    differentiable = False
+    checks = True
+
+    def reference(self, index, *, low, size, skip, dim, name):
+        wrong = (index < low) | (index >= size)
+        wrong = wrong if skip is None else wrong & (index != skip)
+        if wrong.any():
+            params = {"low": low, "size": size, "skip": skip, "dim": dim, "name": name}
+            raise IndexRangeError(self.message(int(index[wrong].flat[0]), **params))
+        return np.zeros((), np.bool_)
+
+    def message(self, index: int, *, low: int, size: int, skip: int | None, dim: int, name: str) -> str:
+        return f"{name}: index {index} is out of bounds for dimension {dim} with size {size}; valid are {low} to {size - 1}"
+
+    def shapes(self, index, **params):
+        return (), np.dtype(np.bool_)
+
+    def native(self, node):
+        from ..compiler.checks import check_places
+
+        return check_places(node)
+
+    def batch(self, inputs, batched, size, params):
+        return CHECK_PLACES(*inputs, **params).expand(size)
+
+
 class AddAt(Indexing):
     """Zeros whose dimensions at … are `sizes`, with x added at the index tensors: the adjoint of Index."""
 
@@ -309,7 +341,19 @@ def _extreme_slopes(g: Tensor, y: Tensor, x: Tensor, value: Tensor, indices: Seq
 
 
 INDEX, ADD_AT, PUT_AT, LAST_AT, COMBINE_AT = Index(), AddAt(), PutAt(), LastAt(), CombineAt()
+CHECK_PLACES = CheckPlaces()
 register_module(__name__)
+
+
+def check_places(index: Tensor, size: int, dim: int, name: str, low: int = 0, skip: int | None = None) -> None:
+    """Refuse indices outside of low … size − 1; `skip` is allowed, too."""
+    if not index.numel():
+        return
+    params = {"low": low, "size": size, "skip": skip, "dim": dim, "name": name}
+    if index._interpreter is not None:
+        CHECK_PLACES(index, **params)
+    elif skip is not None or index.array.min() < low or index.array.max() >= size:
+        CHECK_PLACES.reference(index.array, **params)
 
 
 def along(index: Tensor, d: int) -> tuple[Any, ...]:

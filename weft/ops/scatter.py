@@ -18,7 +18,7 @@ from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..sizes import wrap_dim
 from ..tensor import Tensor, wrap
 from .index import as_value, put_at
-from .places import ADD_AT, COMBINE_AT, INDEX, PUT_AT, along
+from .places import ADD_AT, COMBINE_AT, INDEX, PUT_AT, along, check_places
 from .primitive import operation
 
 _WHOLE = (dtypes.int64, dtypes.int32)
@@ -33,19 +33,6 @@ def _check_index(index: Any, name: str, kinds: Sequence[Any] = _WHOLE) -> Tensor
     if index.dtype not in kinds:
         raise DtypeError(f"{name}: expected dtype int64 for index, got {index.dtype}; convert it with .long()")
     return index if index.dtype is dtypes.int64 else index.long()
-
-
-def _check_range(index: Tensor, size: int, d: int, name: str, low: int = 0) -> None:
-    """Refuse indices outside low … size − 1 (under a transform the values are not known here)."""
-    if index._interpreter is not None or not index.numel():
-        return
-    array = index.array
-    if array.min() < low or array.max() >= size:
-        wrong = array[(array < low) | (array >= size)].flat[0]
-        raise IndexRangeError(
-            f"{name}: index {int(wrong)} is out of bounds for dimension {d} with size {size}; valid are {low} to "
-            f"{size - 1}"
-        )
 
 
 def _check_same_type(x: Tensor, source: Tensor, name: str) -> None:
@@ -87,7 +74,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     index = _check_index(index, "gather")
     _check_fits(index, input, d, "gather", "input")
     x, places = _vector(input), _vector(index)
-    _check_range(index, x.shape[d], d, "gather")
+    check_places(index, x.shape[d], d, "gather")
     return INDEX(x, *along(places, d), at=0).reshape(index.shape)
 
 
@@ -108,7 +95,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     others = lambda t: [1 if k == d else s for k, s in enumerate(t.shape)]
     shape = broadcast_shapes(others(input), others(indices))
     wide = lambda t: t.expand([t.shape[d] if k == d else s for k, s in enumerate(shape)])
-    _check_range(indices, input.shape[d], d, "take_along_dim", low=-input.shape[d])
+    check_places(indices, input.shape[d], d, "take_along_dim", low=-input.shape[d])
     return INDEX(wide(input), *along(wide(indices), d), at=0)
 
 
@@ -123,7 +110,7 @@ def _scatter_parts(
         if isinstance(src, Tensor):
             _check_fits(index, src, None, name, "src")
     x, places = _vector(input), _vector(index)
-    _check_range(index, x.shape[d], d, name)
+    check_places(index, x.shape[d], d, name)
     if isinstance(src, Tensor):
         src = _vector(src)
         if places.shape != src.shape:
@@ -238,7 +225,7 @@ def _rows(input: Tensor, dim: int, index: Tensor, name: str) -> tuple[Tensor, Te
     if index.ndim > 1:
         raise IndexRangeError(f"{name}: Index is supposed to be a vector, but got shape {tuple(index.shape)}")
     x = _vector(input)
-    _check_range(index, x.shape[d], d, name)
+    check_places(index, x.shape[d], d, name)
     return x.movedim(d, 0) if d else x, _vector(index), d
 
 
@@ -254,7 +241,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     if index.ndim > 1:
         raise IndexRangeError(f"index_select: Index is supposed to be a vector, but got shape {tuple(index.shape)}")
     x = _vector(input)
-    _check_range(index, x.shape[d], d, "index_select")
+    check_places(index, x.shape[d], d, "index_select")
     if input.ndim == 0:
         if index.numel() != 1:
             raise IndexRangeError("index_select: index to a scalar can have only 1 value, got {index.numel()}")
@@ -302,7 +289,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         )
     d = wrap_dim(dim, input.ndim, "index_fill")
     index = _check_index(index, "index_fill")
-    _check_range(index, _vector(input).shape[d], d, "index_fill", low=-_vector(input).shape[d])
+    check_places(index, _vector(input).shape[d], d, "index_fill", low=-_vector(input).shape[d])
     return PUT_AT(_vector(input), as_value(input, value), _vector(index), at=d).reshape(input.shape)
 
 
@@ -328,7 +315,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     line = input.reshape(-1)
     if not line.shape[0] and index.numel():
         raise IndexRangeError("take: tried to take from an empty tensor")
-    _check_range(index, line.shape[0], 0, "take", low=-line.shape[0])
+    check_places(index, line.shape[0], 0, "take", low=-line.shape[0])
     return INDEX(line, index, at=0)
 
 
@@ -345,6 +332,6 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     line = input.reshape(-1)
     if not line.shape[0] and index.numel():
         raise IndexRangeError("put: tried to put elements into an empty tensor")
-    _check_range(index, line.shape[0], 0, "put", low=-line.shape[0])
+    check_places(index, line.shape[0], 0, "put", low=-line.shape[0])
     written = put_at(line, source.reshape(-1), index.reshape(-1), accumulate=accumulate)
     return written.reshape(input.shape)

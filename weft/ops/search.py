@@ -124,7 +124,7 @@ def _sorted_by(line: Tensor, sorter: Tensor) -> Tensor:
             f"searchsorted: boundary and sorter must have the same size, but got boundary tensor {tuple(line.shape)} "
             f"and got sorter tensor {tuple(sorter.shape)}"
         )
-    if sorter.numel() and bool(((sorter < 0) | (sorter >= line.shape[-1])).any()):
+    if sorter._interpreter is None and sorter.numel() and bool(((sorter < 0) | (sorter >= line.shape[-1])).any()):
         raise IndexRangeError(f"searchsorted: sorter index out of range, must be in [0, {line.shape[-1] - 1}]")
     return line.gather(-1, sorter)
 

@@ -4,13 +4,14 @@ The native side of the pool is written here as LLVM IR. Its functions share a bl
 line for each purpose; addresses of system functions come through it, so that no object code asks the linker for a name:
 
     0    generation (i32): counts launches, workers sleep on it
-    64   plan, 80 stop
+    64   plan, 80 stop, 88 halt: a kernel wants the plan to end early
     128  sleepers (i32): workers that must be woken
     192  number of threads, 200 spins before sleep, 208 yield, 216 wait, 224 wake
     256  barriers that thread 0 has reached; thread t's count lies 64 t further
 
 A plan is a count and so many steps of four words: function, arguments, flags, label. Bit 0 of the flags asks for a
-barrier after the step; the bits from 8 on are 0 for a step of all threads, or 1 + t for a step that thread t (modulo
+barrier after the step, bit 1 lets the plan end behind that barrier if `halt` was set before it (no kernel may set it
+afterwards: every thread must read the same); the bits from 8 on are 0 for a step of all threads, or 1 + t for a step that thread t (modulo
 their number) does alone, called as thread 0 of 1.
 """
 
@@ -23,6 +24,7 @@ import platform
 __all__ = ["BARRIER_IR", "Waiting", "barrier_ir", "runtime_ir", "waiting", "yield_address"]
 
 CONTEXT_BYTES = 256
+HALT = 88  # where in the context
 LINE = 64
 SPINS_BEFORE_SLEEP = 20_000
 
@@ -286,7 +288,14 @@ meet:
   br i1 %barrier, label %sync, label %tell
 sync:
   call void @barrier(ptr %ctx, i64 %tid, i64 %nt)
-  br label %tell
+  %way = and i64 %flags, 2
+  %exit = icmp ne i64 %way, 0
+  br i1 %exit, label %ask, label %tell
+ask:
+  %halt.slot = getelementptr i8, ptr %ctx, i64 {halt}
+  %halt = load atomic i64, ptr %halt.slot monotonic, align 8
+  %halted = icmp ne i64 %halt, 0
+  br i1 %halted, label %done, label %tell
 tell:
   br i1 %timed, label %record, label %next
 record:
@@ -329,6 +338,8 @@ entry:
   %mode = call i64 @flush_denormals()
   %plan.slot = getelementptr i8, ptr %ctx, i64 64
   store ptr %plan, ptr %plan.slot
+  %halt.slot = getelementptr i8, ptr %ctx, i64 {halt}
+  store atomic i64 0, ptr %halt.slot monotonic, align 8
   %nt.slot = getelementptr i8, ptr %ctx, i64 192
   %nt = load i64, ptr %nt.slot
   %alone = icmp eq i64 %nt, 1
@@ -426,9 +437,10 @@ def barrier_ir(machine: str = platform.machine()) -> str:
 def runtime_ir(entry: str, symbol: str, machine: str, how: Waiting) -> str:
     """The module of one entry of the pool: 'launch', 'worker', 'stop' or 'ticks', under the name `symbol`."""
     name = family(machine)
-    interpret = _INTERPRET.format(ticks=_TICKS.get(name, ""), ticks_call=_TICKS_CALL.get(name, "add i64 0, 0"))
+    ticks, call = _TICKS.get(name, ""), _TICKS_CALL.get(name, "add i64 0, 0")
+    interpret = _INTERPRET.format(ticks=ticks, ticks_call=call, halt=HALT)
     shared = barrier_ir(machine) + interpret + _DENORMALS.get(name, _DENORMALS_KEPT) + how.ir + _CALL_SLEEPERS
-    return shared + _ENTRIES[entry].format(symbol=symbol, pause_call=_PAUSE_CALL.get(name, ""))
+    return shared + _ENTRIES[entry].format(symbol=symbol, pause_call=_PAUSE_CALL.get(name, ""), halt=HALT)
 
 
 BARRIER_IR = barrier_ir()

@@ -15,6 +15,7 @@ import weft
 
 from ...dtype import BOOL, INTEGER, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...ops.places import check_places
 from ...ops.primitive import update, write_out
 from ...ops.together import with_slope
 from ...sizes import wrap_dim
@@ -422,6 +423,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise ShapeError("one_hot: can not infer total number of classes from empty tensor; give num_classes")
+    elif num_classes > 0 and tensor._interpreter is not None:
+        check_places(tensor, num_classes, -1, "one_hot")
     elif any_true(tensor < 0):
         raise IndexRangeError(f"one_hot: class values must be non-negative, got {int(tensor.min())}")
     elif num_classes == -1:

@@ -6,6 +6,7 @@ import weft
 
 from ...dtype import int32, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...ops.places import check_places
 from ...tensor import Tensor
 from ._common import any_true, require_tensor, widened
 from .sparse_rows import sparse_rows_of, takes_sparse_gradient
@@ -191,7 +192,9 @@ def _check_lookup(name: str, input: Tensor, weight: Tensor) -> None:
     if weight.ndim != 2:
         raise ShapeError(f"{name}: 'weight' must be 2-D (rows, features), got shape {tuple(weight.shape)}")
     rows = weight.shape[0]
-    if any_true((input < 0) | (input >= rows)):
+    if input._interpreter is not None:
+        check_places(input, rows, 0, name)
+    elif any_true((input < 0) | (input >= rows)):
         worst = int(input.min()) if int(input.min()) < 0 else int(input.max())
         raise IndexRangeError(f"{name}: index out of range in self: {worst} is not in the valid range [0, {rows})")
 

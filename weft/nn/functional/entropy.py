@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import weft
@@ -11,6 +10,7 @@ from ...autograd.modes import mode
 from ...dtype import int64, uint8
 from ...errors import DtypeError, IndexRangeError, OptionError, ShapeError
 from ...ops.fused import CLASS_ENTROPY
+from ...ops.places import check_places
 from ...ops.together import together
 from ...tensor import Tensor
 from ._common import (
@@ -229,6 +229,8 @@ def _class_loss(
 ) -> Tensor:
     """The negative log probability of each target class, reduced with the weights of the classes."""
     target = target.long()
+    if mode.tracer is not None:
+        check_places(target, scores.shape[dim], dim, f"{name}: a target is no class number", skip=ignore_index)
     index = target.unsqueeze(dim) if target.ndim < scores.ndim else target  # (N, 1, *): the class dimension stays
     ignored = index == ignore_index
     index = index.masked_fill(ignored, 0)
@@ -277,11 +279,10 @@ def _row_loss(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, 
 
 
 def _picked(name: str, scores: Tensor, index: Tensor, dim: int) -> Tensor:
-    if mode.tracer is not None:  # compared class by class, which fuses with what stands around it; NaN for no class
+    if mode.tracer is not None:  # compared class by class, which fuses with what stands around it
         numbers = weft.arange(scores.shape[dim], dtype=weft.int32)
         numbers = numbers.reshape(-1, *(1,) * (scores.ndim - 1 - dim % scores.ndim))
-        found = weft.where(numbers == index.to(weft.int32), scores, 0).sum(dim, keepdim=True)
-        return weft.where((index >= 0) & (index < scores.shape[dim]), found, math.nan)
+        return weft.where(numbers == index.to(weft.int32), scores, 0).sum(dim, keepdim=True)
     try:
         return scores.gather(dim, index)
     except IndexRangeError as error:
