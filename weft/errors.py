@@ -5,6 +5,7 @@ to catch PyTorch's errors catches ours.
 """
 
 __all__ = [
+    "ArgumentError",
     "AutogradError",
     "DeviceError",
     "DtypeError",
@@ -13,6 +14,7 @@ __all__ = [
     "LinAlgError",
     "MissingNameError",
     "OptionError",
+    "OutOfMemoryError",
     "ShapeError",
     "TraceError",
     "TransformError",
@@ -58,6 +60,14 @@ class LinAlgError(WeftError, RuntimeError, ValueError):
 
 class OptionError(WeftError, RuntimeError, ValueError):
     """An argument with a value that an operation does not know (a mode, an order, a driver)."""
+
+
+class ArgumentError(WeftError, TypeError):
+    """An argument of a kind that an operation does not take."""
+
+
+class OutOfMemoryError(WeftError, RuntimeError, MemoryError):
+    """More memory than there is: sizes too large, or too many at once."""
 
 
 class GeneratorError(WeftError, RuntimeError):

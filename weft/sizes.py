@@ -45,7 +45,7 @@ def wrap_dim(dim: int, ndim: int, name: str) -> int:
     count = max(ndim, 1)
     try:
         dim = dim.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise TypeError(f"{name}: a dimension must be an integer, got {type(dim).__name__}") from None
     if not -count <= dim < count:
         raise IndexRangeError(

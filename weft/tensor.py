@@ -141,10 +141,14 @@ class Tensor(Borders):
         return self.dtype.is_signed
 
     def is_same_size(self, other: Tensor) -> bool:
+        if not isinstance(other, Tensor):
+            raise TypeError(f"is_same_size: expected a tensor, got {type(other).__name__}")
         return self.shape == other.shape
 
     def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both are the same window on the same memory."""
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"is_set_to: expected a tensor, got {type(tensor).__name__}")
         return (self.data_ptr(), self.shape, self.stride()) == (tensor.data_ptr(), tensor.shape, tensor.stride())
 
     def is_conj(self) -> bool:
@@ -355,6 +359,8 @@ class Tensor(Borders):
         return kind in "fc" and bool(np.isnan(self.array).any())
 
     def _as_subclass(self, cls: type) -> Tensor:
+        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
         out = new(cls)
         out.__dict__.update(self.__dict__)
         return out

@@ -6,12 +6,16 @@ import warnings
 from typing import Any
 
 from ..autograd import no_grad
+from ..refusal import guard_methods
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
 from .utils import lazy_property
 
 __all__ = ["Distribution"]
+
+
+_GUARDED = ("__init__", "sample", "rsample", "log_prob", "cdf", "icdf", "entropy", "expand")
 
 
 class Distribution:
@@ -40,6 +44,10 @@ class Distribution:
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}")
         Distribution._validate_args = value
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        guard_methods(cls, *_GUARDED)
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
@@ -210,3 +218,6 @@ class Distribution:
             if value is not None:
                 shown.append(f"{name}: {value if not isinstance(value, Tensor) or value.numel() == 1 else value.shape}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+guard_methods(Distribution, *_GUARDED)

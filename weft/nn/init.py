@@ -16,6 +16,7 @@ from typing import Any
 import weft
 
 from ..autograd.modes import no_grad
+from ..refusal import reword
 from ..runtime.lazy import later as _later
 from ..tensor import Tensor
 from .parameter import is_lazy
@@ -62,11 +63,15 @@ def initializer(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def initialize(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if _skipping:
             return tensor
-        if tensor.numel() == 0 and not is_lazy(tensor):
-            warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
-            return tensor
-        with no_grad():
-            return fill(tensor, *args, **kwargs)
+        try:
+            if tensor.numel() == 0 and not is_lazy(tensor):
+                warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+                return tensor
+            with no_grad():
+                return fill(tensor, *args, **kwargs)
+        except Exception as error:
+            reword(error, f"init.{fill.__name__}", (tensor, *args), kwargs)
+            raise
 
     return initialize
 
@@ -286,6 +291,8 @@ def lsuv_(module: Any, batch: Any, tolerance: float = 0.01, max_iterations: int 
 
 def _layers_in_order(module: Any, batch: Any) -> list[Any]:
     """The parts with a weight of two or more dimensions and one tensor as output, in the order of their first call."""
+    if not hasattr(module, "modules"):
+        raise TypeError(f"lsuv_: expected a module, got {type(module).__name__}")
     order: list[Any] = []
 
     def note(layer: Any, args: Any, output: Any) -> None:

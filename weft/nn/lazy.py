@@ -6,6 +6,7 @@ from typing import Any
 
 from ..autograd.modes import mode
 from ..errors import TraceError
+from ..refusal import guard_methods, reword
 from .module import Module
 from .parameter import is_lazy
 
@@ -23,6 +24,10 @@ class LazyModuleMixin:
 
     cls_to_become: type[Module] | None = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        guard_methods(cls, "__init__")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.cls_to_become is not None or self.has_uninitialized_params():
             if mode.tracer is not None:
@@ -34,14 +39,18 @@ class LazyModuleMixin:
         return Module.__call__(self, *args, **kwargs)
 
     def _infer_parameters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.initialize_parameters(*args, **kwargs)
-        if self.has_uninitialized_params():
-            raise RuntimeError(
-                f"module {self._get_name()} has not been fully initialized: initialize_parameters must materialize "
-                f"{', '.join(self._uninitialized_names())}"
-            )
-        if self.cls_to_become is not None:
-            self.__class__ = self.cls_to_become
+        try:
+            self.initialize_parameters(*args, **kwargs)
+            if self.has_uninitialized_params():
+                raise RuntimeError(
+                    f"module {self._get_name()} has not been fully initialized: initialize_parameters must materialize "
+                    f"{', '.join(self._uninitialized_names())}"
+                )
+            if self.cls_to_become is not None:
+                self.__class__ = self.cls_to_become
+        except Exception as error:
+            reword(error, type(self).__name__, args, kwargs)
+            raise
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give all uninitialised parameters their shapes and values; the arguments are those of the call."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ..autograd.modes import no_grad
 from ..dtype import as_dtype, dtype
+from ..refusal import guard_methods, reword
 from ..tensor import Tensor
 from .module_hooks import ModuleHooks, call_with_hooks, global_hooks
 from .module_state import ModuleState
@@ -72,11 +73,19 @@ class Module(ModuleState, ModuleHooks):
         """What the module computes; every subclass defines it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        guard_methods(cls, "__init__")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hooks = self.__dict__.get("_hooks")
-        if not hooks and not global_hooks:
-            return self.forward(*args, **kwargs)
-        return call_with_hooks(self, args, kwargs)
+        try:
+            if not hooks and not global_hooks:
+                return self.forward(*args, **kwargs)
+            return call_with_hooks(self, args, kwargs)
+        except Exception as error:
+            reword(error, type(self).__name__, args, kwargs)
+            raise
 
     # ------------------------------------------------------------------------------ attributes
     def __setattr__(self, name: str, value: Any) -> None:

@@ -13,6 +13,7 @@ import weft
 
 from ..autograd.modes import no_grad
 from ..errors import OptionError, ShapeError
+from ..refusal import need_bounded
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -216,6 +217,7 @@ def alibi_slopes(num_heads: int) -> list[float]:
     """
     if num_heads < 1:
         raise OptionError(f"alibi_slopes: num_heads must be at least 1, got {num_heads}")
+    need_bounded(num_heads, "alibi_slopes", "num_heads")
     power = 1 << (num_heads.bit_length() - 1)
     slopes = [2.0 ** (-8 * h / power) for h in range(1, power + 1)]
     return slopes + [2.0 ** (-4 * h / power) for h in range(1, 2 * (num_heads - power), 2)]

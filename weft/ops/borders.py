@@ -308,7 +308,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return _tensor_only(input, "is_same_size").is_same_size(other)
 
 
-@operation(differentiable=False)
+@operation(differentiable=False, quick=True)
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element is not zero; an error when there is not just one."""
     if input.numel() != 1:

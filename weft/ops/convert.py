@@ -14,7 +14,7 @@ from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from . import base
 from .elementwise import CAST
-from .operands import broadcast_error, kept_copy
+from .operands import broadcast_error, is_number, kept_copy
 from .pointwise import Elementwise
 from .primitive import operation, write
 from .typed import TYPED, TypedTensor
@@ -57,13 +57,13 @@ CLONE = Clone()
 contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
 
 
-@operation()
+@operation(quick=True)
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with its own memory, still part of the graph."""
     return CLONE(input, order="C" if memory_format in ("contiguous_format",) else "K")
 
 
-@operation(function=False)
+@operation(function=False, quick=True)
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself if its elements lie in order, else a copy that does."""
     return self if self.is_contiguous() else CLONE(self, order="C")
@@ -81,7 +81,7 @@ def _dtype_of(args: tuple[Any, ...], given: Any, current: dtype) -> dtype:
     return current if wanted is None else dtypes.as_dtype(wanted)
 
 
-@operation(function=False)
+@operation(function=False, quick=True)
 def to(
     self: Tensor,
     *args: Any,
@@ -130,13 +130,15 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(self, dtype.kind if isinstance(dtype, TypedTensor) else dtypes.as_dtype(dtype))
 
 
-@operation(function=False)
+@operation(function=False, quick=True)
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor in the type of another."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"type_as: expected a tensor to take the type of, got {other.__class__.__name__}")
     return to(self, other.dtype)
 
 
-@operation(function=False)
+@operation(function=False, quick=True)
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in main memory: itself."""
     return self
@@ -176,6 +178,8 @@ def data_fill_(self: Tensor, value: Any) -> Tensor:
         raise DtypeError(
             f"fill_: value {value} cannot be converted to type {self.dtype} without losing its imaginary part"
         )
+    if not is_number(value):
+        raise TypeError(f"fill_: expected a number or a 0-d tensor, got {value.__class__.__name__}")
     return copy_(self, wrap(np.asarray(value).astype(self.dtype.np)))
 
 

@@ -456,9 +456,8 @@ def _new_method(name: str, function: Callable) -> None:
         return function(*args, dtype=self.dtype if dtype is None else dtype, **options)
 
     method.__doc__ = f"`weft.{name.removeprefix('new_')}` in the type of this tensor."
-    operation(name, function=False, differentiable=False)(method)
-    setattr(Tensor, name, method)
     method.__name__ = method.__qualname__ = name
+    operation(name, function=False, differentiable=False)(method)
 
 
 for _name, _function in dict(zeros=zeros, ones=ones, empty=empty, full=full, empty_strided=empty_strided).items():

@@ -272,7 +272,7 @@ register_module(__name__)
 
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
     """input where the condition holds, else other; with one argument the indices of its non-zeros."""
-    if input is None and other is None:
+    if input is None and other is None and isinstance(condition, Tensor):
         return condition.nonzero(as_tuple=True)
     if not isinstance(condition, Tensor) or condition.dtype not in (dtypes.bool_, dtypes.uint8):
         found = condition.dtype if isinstance(condition, Tensor) else type(condition).__name__

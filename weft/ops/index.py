@@ -17,6 +17,7 @@ from .. import dtype as dtypes
 from ..autograd.modes import mode, switches
 from ..autograd.tape import Node, watch
 from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..refusal import reword
 from ..tensor import Tensor, link_view, new, wrap
 from .base import next_order
 from .formula import Meta
@@ -186,31 +187,35 @@ def _is_whole(basic: Sequence[Any]) -> bool:
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """x[key]: a view for integers, slices, None and …; a copy when index tensors or masks are among them."""
-    window = None
-    if self._interpreter is None:
-        numpy_key = _numpy_key(key)
-        if numpy_key is not None:
-            try:
-                window = self.array[numpy_key]
-            except (IndexError, ValueError, TypeError):
-                pass  # the general way says what is wrong
-    if window is None:
-        basic, advanced = _parsed(self, key)
-        view = self if advanced and _is_whole(basic) else SLICE(self, index=tuple(basic))
-        return _read(view, advanced) if advanced else view
-    out = new(Tensor)
-    out.array = window
-    link_view(out, self)
-    if not mode.grad:
-        out._origin = "no_grad"
-    else:
-        if self._origin is not None:
-            out._origin = self._origin
-        if self._needs_grad and window.dtype.kind in "fcV":
-            out.node, out._needs_grad = _slice_node(self, out, key), True
-    if self._inference:
-        out._inference = True
-    return out
+    try:
+        window = None
+        if self._interpreter is None:
+            numpy_key = _numpy_key(key)
+            if numpy_key is not None:
+                try:
+                    window = self.array[numpy_key]
+                except (IndexError, ValueError, TypeError):
+                    pass  # the general way says what is wrong
+        if window is None:
+            basic, advanced = _parsed(self, key)
+            view = self if advanced and _is_whole(basic) else SLICE(self, index=tuple(basic))
+            return _read(view, advanced) if advanced else view
+        out = new(Tensor)
+        out.array = window
+        link_view(out, self)
+        if not mode.grad:
+            out._origin = "no_grad"
+        else:
+            if self._origin is not None:
+                out._origin = self._origin
+            if self._needs_grad and window.dtype.kind in "fcV":
+                out.node, out._needs_grad = _slice_node(self, out, key), True
+        if self._inference:
+            out._inference = True
+        return out
+    except Exception as error:
+        reword(error, "Tensor.__getitem__", (self, key), {})
+        raise
 
 
 def _numpy_key(key: Any) -> tuple[Any, ...] | None:
@@ -300,17 +305,21 @@ def _to_front(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """x[key] = value: broadcast, converted to the type of x, seen by every view; gradients follow it."""
-    if isinstance(key, Tensor) and key.ndim and key.dtype in (dtypes.bool_, dtypes.uint8) and _is_single(value):
-        _fill_mask(self, key, value)
-        return
-    if _written_at_once(self, key, value):
-        return
-    basic, advanced = _parsed(self, key)
-    view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))
-    if advanced:
-        _put_(view, advanced, as_value(view, value), accumulate=False, name="index_put_")
-    else:
-        view.copy_(_without_leading_ones(as_value(view, value), view.ndim))
+    try:
+        if isinstance(key, Tensor) and key.ndim and key.dtype in (dtypes.bool_, dtypes.uint8) and _is_single(value):
+            _fill_mask(self, key, value)
+            return
+        if _written_at_once(self, key, value):
+            return
+        basic, advanced = _parsed(self, key)
+        view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))
+        if advanced:
+            _put_(view, advanced, as_value(view, value), accumulate=False, name="index_put_")
+        else:
+            view.copy_(_without_leading_ones(as_value(view, value), view.ndim))
+    except Exception as error:
+        reword(error, "Tensor.__setitem__", (self, key, value), {})
+        raise
 
 
 def _is_single(value: Any) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, ShapeError
+from ..refusal import reword
 from ..tensor import Tensor
 
 new = object.__new__
@@ -31,7 +32,11 @@ def in_place(function: Callable, name: str) -> Callable:
 
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return update(self, function, args, kwargs, name)
+        try:
+            return update(self, function, args, kwargs, name)
+        except Exception as error:
+            reword(error, name, (self, *args), kwargs)
+            raise
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place version of `{name[:-1]}`."

@@ -83,7 +83,7 @@ def python_int(value: Any, name: str) -> int:
     """An integer argument given as int, NumPy integer or one-element integer tensor."""
     try:
         return value.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise TypeError(f"{name}: expected an integer, got {type(value).__name__} {value!r}") from None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..refusal import need_bounded
 from ..runtime.lazy import LazyModule
 from .operands import kept_copy
 from .primitive import PRIMITIVES, register_module
@@ -25,6 +26,7 @@ class Polynomial(SpecialOnly, abstract=True):
 
     def reference(self, x, n):
         order = n.astype(np.int64)
+        need_bounded(int(order.max(initial=0)), self.name, "the order")
         p = self.value(kept_copy(x, np.dtype(np.float64)), np.maximum(order, 0))
         return np.where(order < 0, 0, np.where(order == 0, 1, p)).astype(x.dtype)
 

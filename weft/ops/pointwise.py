@@ -14,6 +14,7 @@ from ..autograd.modes import mode, switches
 from ..autograd.tape import Node
 from ..dtype import BOOL, COMPLEX, FLOAT, dtype
 from ..errors import DtypeError
+from ..refusal import reword
 from ..tensor import Tensor, wrap
 from . import base
 from .base import Primitive, next_order
@@ -87,13 +88,21 @@ class Elementwise(Primitive, abstract=True):
         if self.arity == 1:
 
             def public(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-                return fast(input) if out is None else write_out(out, fast(input), name)
+                try:
+                    return fast(input) if out is None else write_out(out, fast(input), name)
+                except Exception as error:
+                    reword(error, name, (input,), {})
+                    raise
         else:
             if self.numbers != "both":
                 fast = self._with_tensors(fast, name)
 
             def public(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-                return fast(input, other) if out is None else write_out(out, fast(input, other), name)
+                try:
+                    return fast(input, other) if out is None else write_out(out, fast(input, other), name)
+                except Exception as error:
+                    reword(error, name, (input, other), {})
+                    raise
 
         public.__name__ = public.__qualname__ = self.name
         public.__doc__ = type(self).__doc__
@@ -260,9 +269,16 @@ class Elementwise(Primitive, abstract=True):
                         raise broadcast_error(name, a.shape, b.shape) from None
                     except RuntimeError:
                         mode.run_inside(ufunc, a, b, a)
+                    except TypeError as error:
+                        reword(error, name, (self, other), kwargs)
+                        raise
                     self._bump()
                     return self
-            return update(self, function, (other,), kwargs, name)
+            try:
+                return update(self, function, (other,), kwargs, name)
+            except Exception as error:
+                reword(error, name, (self, other), kwargs)
+                raise
 
         method.__name__ = method.__qualname__ = name
         method.__doc__ = f"In-place version of `{name[:-1]}`."

@@ -17,6 +17,7 @@ from .. import dtype as dtypes
 from ..autograd.modes import mode, switches
 from ..dtype import FLOAT
 from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..refusal import reword
 from ..sizes import wrap_dim, wrap_dims
 from ..tensor import Tensor, new
 from . import base
@@ -44,19 +45,23 @@ def axis_operation(
 
         @functools.wraps(body)
         def public(*args: Any, **kwargs: Any) -> Any:
-            if not kwargs:
-                return body(*args)
-            out = kwargs.pop("out", None)
-            for other in kwargs.keys() & names.keys():
-                kwargs[names[other]] = kwargs.pop(other)
-            result = body(*args, **kwargs)
-            if out is None:
-                return result
-            if exact_out:
-                _check_exact_out(out, result, args, title)
-            return write_out(out, result, title)
+            try:
+                if not kwargs:
+                    return body(*args)
+                out = kwargs.pop("out", None)
+                for other in kwargs.keys() & names.keys():
+                    kwargs[names[other]] = kwargs.pop(other)
+                result = body(*args, **kwargs)
+                if out is None:
+                    return result
+                if exact_out:
+                    _check_exact_out(out, result, args, title)
+                return write_out(out, result, title)
+            except Exception as error:
+                reword(error, title, args, kwargs)
+                raise
 
-        return operation(name, **options)(public)
+        return operation(name, quick=True, **options)(public)
 
     return enter
 

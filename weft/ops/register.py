@@ -12,6 +12,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..autograd.modes import mode
 from ..errors import AutogradError, DtypeError, ShapeError
+from ..refusal import guarded, reword
 from ..tensor import Tensor
 from .inplace import in_place, write
 
@@ -47,23 +48,26 @@ def operation(
     differentiable: bool = True,
     kind: str = "composite",
     primitive: Primitive | None = None,
+    quick: bool = False,
 ) -> Callable[[Callable], Callable]:
     """Register a public function written over primitives.
 
     `method` adds it to Tensor (under another name if a string), `inplace` adds `name_`, `out` gives
     it PyTorch's `out=` argument ('apart': which must not share memory with the inputs; 'same': and must
-    have the type of the result), `aliases` are further public names with the same forms.
+    have the type of the result), `aliases` are further public names with the same forms. `quick`: the method takes
+    about a microsecond and checks its arguments itself, so that it goes without a guard against Python's errors.
     """
 
     def enter(body: Callable) -> Callable:
         title = name or body.__name__
         public = with_out(body, title, out) if out else body
+        safe = public if out or quick or kind != "composite" else guarded(public, title)
         methods = []
         for public_name in (title, *aliases):
             last = public_name.rpartition(".")[2]
             if method:
                 last = method if isinstance(method, str) else last
-                setattr(Tensor, last, public)
+                setattr(Tensor, last, safe)
                 methods.append(last)
             if inplace:
                 setattr(Tensor, last + "_", inplace if callable(inplace) else in_place(public, last + "_"))
@@ -91,11 +95,15 @@ def explained(function: Callable, name: str) -> Callable:
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except AttributeError:
-            if not args or isinstance(args[0], Tensor):
-                raise
-            got = type(args[0]).__name__
-            raise TypeError(f"{name}: expected tensors, got {got}; make them with weft.tensor(...)") from None
+        except AttributeError as error:
+            if args and not isinstance(args[0], Tensor):
+                got = type(args[0]).__name__
+                raise TypeError(f"{name}: expected tensors, got {got}; make them with weft.tensor(...)") from None
+            reword(error, name, args, kwargs)
+            raise
+        except Exception as error:
+            reword(error, name, args, kwargs)
+            raise
 
     return public
 
@@ -105,14 +113,20 @@ def with_out(body: Callable, name: str, demand: bool | str = True) -> Callable:
 
     @functools.wraps(body)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = body(*args, **kwargs)
-        if out is None:
-            return result
-        if demand is not True:
-            _check_apart(out, args, name)
-        if demand == "same" and out.dtype is not result.dtype:
-            raise DtypeError(f"{name}: expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
-        return write_out(out, result, name)
+        try:
+            result = body(*args, **kwargs)
+            if out is None:
+                return result
+            if demand is not True:
+                _check_apart(out, args, name)
+            if demand == "same" and out.dtype is not result.dtype:
+                raise DtypeError(
+                    f"{name}: expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead"
+                )
+            return write_out(out, result, name)
+        except Exception as error:
+            reword(error, name, args, kwargs)
+            raise
 
     return public
 

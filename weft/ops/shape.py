@@ -90,7 +90,7 @@ def mH(self: Tensor) -> Tensor:
     return self.mT.conj()
 
 
-@operation()
+@operation(quick=True)
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged, conjugated."""
     if input.ndim == 1:
@@ -161,7 +161,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(EXPAND(t, shape=tuple(shape)) for t in tensors)
 
 
-@operation()
+@operation(quick=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim … end_dim as one."""
     first, last = wrap_dim(start_dim, input.ndim, "flatten"), wrap_dim(end_dim, input.ndim, "flatten")
@@ -396,13 +396,13 @@ Tensor.real = property(real, _set_part(real), doc=real.__doc__)
 Tensor.imag = property(imag, _set_part(imag), doc=imag.__doc__)
 
 
-@operation()
+@operation(quick=True)
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself: conjugates are always computed at once here."""
     return input
 
 
-@operation()
+@operation(quick=True)
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: negatives are always computed at once here."""
     return input

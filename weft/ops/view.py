@@ -366,7 +366,7 @@ def inferred_shape(count: int, shape: tuple[int, ...], name: str) -> tuple[int, 
     raise ShapeError(f"{name}: shape '{list(shape)}' is invalid for input of size {count}")
 
 
-@operation(function=False)
+@operation(function=False, quick=True)
 def view(self: Tensor, *shape: Any, dtype: Any = None) -> Tensor:
     """The same elements in other sizes (or bytes in another type), without copying."""
     if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
@@ -386,7 +386,7 @@ def _bit_view(x: Tensor, to: dtypes.dtype) -> Tensor:
     return BIT_VIEW(x, to=to)
 
 
-@operation()
+@operation(quick=True)
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in other sizes: a view where strides allow it, else a copy."""
     wanted = sizes_from(sizes if shape is None else (shape,), "reshape")
@@ -399,7 +399,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         return VIEW(input.contiguous(), shape=wanted)
 
 
-@operation()
+@operation(quick=True)
 def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """Dimensions in the given order, as a view."""
     given = sizes_from(order if dims is None else (dims,), "permute")
@@ -412,7 +412,7 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     return PERMUTE(input, dims=order)
 
 
-@operation(aliases=("swapaxes", "swapdims"), inplace=change_geometry("transpose"))
+@operation(aliases=("swapaxes", "swapdims"), inplace=change_geometry("transpose"), quick=True)
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged, as a view."""
     a, b = wrap_dim(dim0, input.ndim, "transpose"), wrap_dim(dim1, input.ndim, "transpose")
@@ -423,7 +423,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return PERMUTE(input, dims=tuple(order))
 
 
-@operation(inplace=change_geometry("t"))
+@operation(inplace=change_geometry("t"), quick=True)
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; 0-d and 1-d tensors as they are."""
     if input.ndim > 2:
@@ -431,7 +431,7 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, 0, 1) if input.ndim == 2 else ALIAS(input)
 
 
-@operation(function=False)
+@operation(function=False, quick=True)
 def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 repeated without copying; −1 keeps a size, new ones come in front."""
     wanted = sizes_from(sizes if size is None else (size,), "expand")
@@ -459,14 +459,14 @@ def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) 
     return EXPAND(self, shape=tuple(shape))
 
 
-@operation(inplace=change_geometry("unsqueeze"))
+@operation(inplace=change_geometry("unsqueeze"), quick=True)
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A new dimension of size 1 at position `dim`."""
     at = wrap_dim(dim, input.ndim + 1, "unsqueeze")
     return VIEW(input, shape=(*input.shape[:at], 1, *input.shape[at:]))
 
 
-@operation(inplace=change_geometry("squeeze"))
+@operation(inplace=change_geometry("squeeze"), quick=True)
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without the dimensions of size 1 (or only those given)."""
     dims = wrap_dims(dim, input.ndim, "squeeze")
@@ -474,7 +474,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return VIEW(input, shape=shape)
 
 
-@operation()
+@operation(quick=True)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at `index` along `dim`, without that dimension."""
     if input.ndim == 0:
@@ -489,7 +489,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return SLICE(input, index=((None, None, None),) * d + (i % size,))
 
 
-@operation()
+@operation(quick=True)
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` consecutive slices from `start` along `dim`."""
     if input.ndim == 0:

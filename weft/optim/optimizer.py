@@ -20,6 +20,7 @@ from ..autograd.modes import enable_grad, mode, no_grad
 from ..autograd.tape import Handle
 from ..errors import OptionError
 from ..ops import base
+from ..refusal import guard_methods
 from ..tensor import Tensor
 
 __all__ = ["Optimizer", "required"]
@@ -99,6 +100,7 @@ class Optimizer:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = _hooked(cls.step)
+        guard_methods(cls, "__init__", "step")
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -298,6 +300,9 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__.setdefault("_hooks", {kind: OrderedDict() for kind in HOOKS})
+
+
+guard_methods(Optimizer, "__init__", "step", "add_param_group")
 
 
 def _or(replacement: Any, given: Any) -> Any:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...refusal import guard_methods
 from ...tensor import Tensor
 from .. import constraints
 from ..utils import sum_rightmost
 
 __all__ = ["ComposeTransform", "IndependentTransform", "Transform", "identity_transform"]
+
+
+_GUARDED = ("__init__", "__call__", "forward_shape", "inverse_shape", "log_abs_det_jacobian")
 
 
 class Transform:
@@ -28,6 +32,10 @@ class Transform:
     bijective = False
     domain: constraints.Constraint
     codomain: constraints.Constraint
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        guard_methods(cls, *_GUARDED)
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -329,4 +337,5 @@ class IndependentTransform(Transform):
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
+guard_methods(Transform, *_GUARDED)
 identity_transform = ComposeTransform([])

@@ -1,5 +1,8 @@
 """The functions that layers are made of, in PyTorch's names; plain compositions of tensor operations."""
 
+from inspect import isfunction as _isfunction
+
+from ...refusal import guarded as _guarded
 from ...runtime.lazy import later as _later
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
@@ -17,4 +20,15 @@ from .resample import *  # noqa: F403
 from .spatial import *  # noqa: F403
 from .unpool import *  # noqa: F403
 
+_QUICK = frozenset("linear relu relu_ gelu silu leaky_relu elu sigmoid tanh".split())  # they guard themselves
+
+
+def _guard() -> None:
+    """Let every public function say what is wrong in Weft's words."""
+    for name, function in list(globals().items()):
+        if _isfunction(function) and name[0] != "_" and name not in _QUICK:
+            globals()[name] = _guarded(function, name)
+
+
+_guard()
 __getattr__, __dir__ = _later(__name__)

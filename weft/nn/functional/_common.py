@@ -13,6 +13,7 @@ from ...dtype import LOW_PRECISION, dtype, result_dtype
 from ...errors import DtypeError
 from ...ops.primitive import PRIMITIVES, update
 from ...ops.together import together
+from ...refusal import reword
 from ...tensor import Tensor
 
 
@@ -45,12 +46,16 @@ def pointwise(
 
     `keep`: `together`, or `with_slope` where the slope is less to keep for the gradient than what it is made of.
     """
-    require_tensor(input, name)
-    require_float(input, name, complex_too)
-    if inplace:
-        return update(input, lambda x: pointwise(name, x, False, body, complex_too, keep), (), {}, name + "_")
-    kind = input.dtype
-    return body(input.float()).to(kind) if kind in LOW_PRECISION else keep(body, input)
+    try:
+        require_tensor(input, name)
+        require_float(input, name, complex_too)
+        if inplace:
+            return update(input, lambda x: pointwise(name, x, False, body, complex_too, keep), (), {}, name + "_")
+        kind = input.dtype
+        return body(input.float()).to(kind) if kind in LOW_PRECISION else keep(body, input)
+    except Exception as error:
+        reword(error, name, (input,), {"inplace": inplace})
+        raise
 
 
 def widened(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:

@@ -218,12 +218,12 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + e⁻ˣ). Shape: any → the same."""
-    return input.sigmoid()
+    return weft.sigmoid(input)
 
 
 def tanh(input: Tensor) -> Tensor:
     """(eˣ − e⁻ˣ) / (eˣ + e⁻ˣ). Shape: any → the same."""
-    return input.tanh()
+    return weft.tanh(input)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:

@@ -11,6 +11,7 @@ from ...errors import DtypeError, ShapeError
 from ...ops.attention import ATTENTION, attention_weights
 from ...ops.contract import AFFINE, LINEAR
 from ...ops.shape import broadcast_shapes
+from ...refusal import reword
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 from .dropout import dropout
@@ -20,25 +21,29 @@ __all__ = ["bilinear", "linear", "multi_head_attention_forward", "scaled_dot_pro
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x Wᵀ + b. Shape: (*, in), weight (out, in) or (in,), bias (out,) or () → (*, out) or (*)."""
-    require_tensor(input, "linear")
-    require_tensor(weight, "linear", "weight")
-    if input.ndim == 0 or weight.ndim not in (1, 2) or input.shape[-1] != weight.shape[-1]:
-        raise ShapeError(
-            f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} and weight "
-            f"{tuple(weight.shape)}; expected (*, in) and (out, in)"
-        )
-    if weight.dtype is not input.dtype or (bias is not None and bias.dtype is not input.dtype):
-        found = ", ".join(str(x.dtype) for x in (input, weight, bias) if x is not None)
-        raise DtypeError(
-            f"linear: expected input, weight and bias to have the same dtype, but got {found}; "
-            "convert the input, for example with .float(), or the module with .to(dtype)"
-        )
-    if bias is not None and bias.numel() != 1 and tuple(bias.shape) != tuple(weight.shape[:-1]):
-        raise ShapeError(f"linear: bias of shape {tuple(bias.shape)} does not fit weight {tuple(weight.shape)}")
-    if bias is not None and weight.ndim == 2 and bias.ndim == 1 and bias.shape[0] == weight.shape[0]:
-        return AFFINE(input, weight, bias)
-    y = LINEAR(input, weight) if weight.ndim == 2 else input @ weight
-    return y if bias is None else y + bias
+    try:
+        require_tensor(input, "linear")
+        require_tensor(weight, "linear", "weight")
+        if input.ndim == 0 or weight.ndim not in (1, 2) or input.shape[-1] != weight.shape[-1]:
+            raise ShapeError(
+                f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} and weight "
+                f"{tuple(weight.shape)}; expected (*, in) and (out, in)"
+            )
+        if weight.dtype is not input.dtype or (bias is not None and bias.dtype is not input.dtype):
+            found = ", ".join(str(x.dtype) for x in (input, weight, bias) if x is not None)
+            raise DtypeError(
+                f"linear: expected input, weight and bias to have the same dtype, but got {found}; "
+                "convert the input, for example with .float(), or the module with .to(dtype)"
+            )
+        if bias is not None and bias.numel() != 1 and tuple(bias.shape) != tuple(weight.shape[:-1]):
+            raise ShapeError(f"linear: bias of shape {tuple(bias.shape)} does not fit weight {tuple(weight.shape)}")
+        if bias is not None and weight.ndim == 2 and bias.ndim == 1 and bias.shape[0] == weight.shape[0]:
+            return AFFINE(input, weight, bias)
+        y = LINEAR(input, weight) if weight.ndim == 2 else input @ weight
+        return y if bias is None else y + bias
+    except Exception as error:
+        reword(error, "linear", (input, weight, bias), {})
+        raise
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

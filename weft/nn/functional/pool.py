@@ -20,6 +20,7 @@ from ...ops.join import pad
 from ...ops.largest import LARGEST_IN_RANGE, LARGEST_IN_WINDOW, LARGEST_WINDOW
 from ...ops.pooling import MAX_POOL, pool_volumes
 from ...ops.window import CONVOLVE, RESAMPLE, Taps
+from ...refusal import need_bounded
 from ...tensor import Tensor, wrap
 from ._arguments import batched, check_not_empty, per_dimension, spatial, total
 
@@ -397,6 +398,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 def _adaptive_max_pool(name: str, n: int, input: Tensor, output_size: Any) -> Pair:
     counts = _adaptive_counts(name, n, input, output_size)
     _check_ordered(name, input)
+    need_bounded(max(counts), name, "output_size")
     ranges = tuple(
         tuple(adaptive_range(o, length, count) for o in range(count))
         for length, count in zip(spatial(input, n), counts, strict=True)

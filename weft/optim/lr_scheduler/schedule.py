@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ...refusal import guard_methods
 from ...tensor import Tensor
 from ..optimizer import Optimizer
 
@@ -32,6 +33,10 @@ class LRScheduler:
     >>> schedule.get_last_lr()
     [0.5]
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        guard_methods(cls, "__init__", "step")
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
@@ -106,6 +111,9 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what `state_dict` gave."""
         self.__dict__.update(state_dict)
+
+
+guard_methods(LRScheduler, "__init__", "step")
 
 
 def check_optimizer(optimizer: Any) -> None:
