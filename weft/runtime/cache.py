@@ -4,6 +4,9 @@ One file an entry: a magic word, a checksum, the code. Files appear whole (writt
 need no locks; what is damaged counts as absent and is written again. `WEFT_CACHE_DIR` says where the files lie
 (otherwise `weft/kernels` in the user's cache directory), `WEFT_CACHE_SIZE` how many MiB they may take (512; 0 for no
 cache). The entries that were not used for the longest time go first.
+
+What is loaded runs, so it must be the user's own: entries count only if they belong to this user and nobody else can
+write to them or to their directory. Otherwise kernels are compiled anew, and one warning says so.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ class _Here:
 
     hits: int = 0
     misses: int = 0
-    refused: set[str] = dataclasses.field(default_factory=set)  # directories that did not take a file
+    refused: set[str] = dataclasses.field(
+        default_factory=set
+    )  # directories that took no file, or that others can write
+    warned: bool = False  # of entries that are not trusted
 
 
 _here = _Here()
@@ -94,7 +100,7 @@ def entry(key: str, target: str, toolchain: str) -> str:
 def load_many(entries: Mapping[str, str]) -> dict[str, bytes]:
     """Object code by key, for those keys whose entry is there and whole."""
     place = directory()
-    if place is None:
+    if place is None or not _is_ours(place):
         return {}
     found = {key: code for key, name in entries.items() if (code := _load(os.path.join(place, name + _SUFFIX)))}
     _here.hits += len(found)
@@ -105,8 +111,10 @@ def load_many(entries: Mapping[str, str]) -> dict[str, bytes]:
 def _load(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
-            content = file.read()
-            used = os.fstat(file.fileno()).st_mtime
+            status = os.fstat(file.fileno())
+            if doubt := _doubt(status):
+                return _distrust(f"{path!r} {doubt}")
+            content, used = file.read(), status.st_mtime
     except OSError:
         return None
     head = len(_MAGIC) + _DIGEST
@@ -117,6 +125,38 @@ def _load(path: str) -> bytes | None:
         with contextlib.suppress(OSError):
             os.utime(path)
     return code
+
+
+def _is_ours(place: pathlib.Path) -> bool:
+    """Whether only this user can have put something there; a directory that is not there yet will be."""
+    try:
+        doubt = _doubt(os.stat(place))
+    except OSError:
+        return True
+    if doubt:
+        _here.refused.add(str(place))
+        _distrust(f"the directory {str(place)!r} {doubt}")
+    return not doubt
+
+
+def _doubt(status: os.stat_result) -> str:
+    """Why a file or directory could hold what somebody else wrote; empty: it cannot."""
+    if not hasattr(os, "geteuid"):  # Windows keeps directories of users apart in another way
+        return ""
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}, not to {os.geteuid()}"
+    return "can be written by others" if status.st_mode & 0o022 else ""
+
+
+def _distrust(what: str) -> None:
+    if not _here.warned:
+        _here.warned = True
+        warnings.warn(
+            f"weft: {what}, so that kernels in it are not loaded but compiled anew; remove it, take the right to write "
+            "away from others (chmod go-w), or set WEFT_CACHE_DIR to a directory of your own",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _checksum(code: bytes) -> bytes:

@@ -12,6 +12,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "tbptt": ("CarriedState", "TruncatedBPTT", "run_with_resets"),
     "trainer": ("Trainer",),
     "history": ("History",),
+    "locking": ("RunLockedError",),
     "runs": ("RunFolder", "runs_folder"),
     "checkpoint": ("CheckpointError", "load_checkpoint", "load_weights", "save_checkpoint"),
     "callbacks": (

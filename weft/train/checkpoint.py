@@ -120,8 +120,8 @@ def newest_checkpoint(folder: str | os.PathLike[str]) -> tuple[Path, Tree] | Non
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove what a killed process was writing."""
-    for path in folder.glob(".*.part"):
+    """Remove what a killed process was writing to a run folder."""
+    for path in (*folder.glob(".*.part"), *folder.glob("checkpoints/.*.part")):
         with contextlib.suppress(OSError):
             path.unlink()
 

@@ -18,6 +18,7 @@ from .configure import Schedule, read_optimizers
 from .evaluate import evaluate, predict
 from .history import History
 from .limits import check_options, seconds_of
+from .locking import FolderLock
 from .logger import Logbook
 from .loop import FitLoop
 from .opening import disk_error, find_checkpoint, open_folder
@@ -93,6 +94,7 @@ class Trainer:
         self.precision_plugin = make_precision(precision)
         self.signals, self.display = Signals(), Display()
         self.history, self.run = History(), None
+        self.lock: FolderLock | None = None
         self.logbook = Logbook(None)
         self.callback_metrics: dict[str, float] = {}
         self.should_stop = False
@@ -169,20 +171,22 @@ class Trainer:
         if self.seed is not None:
             random.manual_seed(self.seed)
         self._prepare(task, train_loader, val_loader)
-        self._open_run(task, resume)
         threads = get_num_threads()
         try:
+            self._open_run(task, resume)
             if self.threads is not None:
                 set_num_threads(self.threads)
             self._train(task)
         finally:
             set_num_threads(threads)
+            if self.lock is not None:
+                self.lock.release()
         return self.history
 
     def _prepare(self, task: Task, train_loader: Any, val_loader: Any) -> None:
         task.attach(self)
         self.history, self.callback_metrics = History(), {}
-        self.should_stop, self.run = False, None
+        self.should_stop, self.run, self.lock = False, None, None
         task.recorder.metrics.clear()
         self.optimizers, self.schedules = read_optimizers(task.configure_optimizers())
         self.callbacks = [*self._given, *self._usual_callbacks()]
@@ -205,6 +209,8 @@ class Trainer:
         if self.run_folder is not False:
             try:
                 self.run = open_folder(self.run_folder, type(task).__name__.lower())
+                self.lock = FolderLock(self.run.path)
+                self.lock.take()
                 self._start_run(found)
             except OSError as error:
                 raise disk_error(error, self.run.path if self.run else self.run_folder) from error
@@ -214,9 +220,9 @@ class Trainer:
 
     def _start_run(self, found: tuple[Path, Tree] | None) -> None:
         run = self.run
+        clear_leftovers(run.path)
         if found is None and (earlier := run.put_aside()) is not None:
             run.log(f"the run that was here is now in {earlier.name}/")
-        clear_leftovers(run.checkpoints)
         run.truncate(0 if found is None else found[1]["rows"])
         if found is None:
             run.write_json("settings", self._described() | self.settings)
