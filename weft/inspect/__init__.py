@@ -24,6 +24,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("LayerNormBound", "Lipschitz", "PowerIteration", "jacobian_norms", "jacobian_norms_by_power", "jacobians"),
         *("lipschitz", "power_iteration"),
     ),
+    "depth": (
+        *("Degradation", "DepthAgainstWidth", "deep_network", "degradation", "depth_against_width"),
+        *("expected_gradient_correlation", "gradient_correlation", "sensitivity_over_time"),
+    ),
     "graphs": ("GraphBound", "GraphLipschitz", "graph_line_regions", "graph_lipschitz"),
     "signals": (
         *("ActivationStatistics", "GradientFlow", "LayerActivations", "LayerGradient", "UpdateWatch"),
