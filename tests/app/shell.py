@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -16,7 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "weft.app.cli")
-UNSET = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "WEFT_RUNS", "WEFT_DATA", "WEFT_DEBUG", "TTY_COMPATIBLE")
+UNSET = (
+    "COLUMNS",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "WEFT_RUNS",
+    "WEFT_DATA",
+    "WEFT_DEBUG",
+    "WEFT_TRUST_DATA",
+    "TTY_COMPATIBLE",
+)
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -27,6 +37,7 @@ class Done:
     code: int
     out: str
     err: str = ""
+    parts: tuple[str, ...] = ()  # of the output, as they came
 
     @property
     def text(self) -> str:
@@ -56,8 +67,8 @@ def in_terminal(*arguments: str, cwd: Path, interrupt_at: str | None = None, wid
     )
     os.close(theirs)
     try:
-        seen = _read(ours, process, interrupt_at)
-        return Done(process.wait(60), seen)
+        parts = _read(ours, process, interrupt_at)
+        return Done(process.wait(60), "".join(parts), parts=parts)
     finally:
         os.close(ours)
         if process.poll() is None:
@@ -65,17 +76,19 @@ def in_terminal(*arguments: str, cwd: Path, interrupt_at: str | None = None, wid
             process.wait()
 
 
-def _read(ours: int, process: subprocess.Popen, interrupt_at: str | None) -> str:
-    seen = b""
+def _read(ours: int, process: subprocess.Popen, interrupt_at: str | None) -> tuple[str, ...]:
+    seen, parts = "", []
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     while True:
         try:
             part = os.read(ours, 4096)
         except OSError:  # Linux: the other side is closed
             part = b""
         if not part:
-            return seen.decode(errors="replace")
-        seen += part
-        if interrupt_at and interrupt_at.encode() in seen:
+            return tuple(parts)
+        parts.append(decoder.decode(part))
+        seen += parts[-1]
+        if interrupt_at and interrupt_at in seen:
             process.send_signal(signal.SIGINT)
             interrupt_at = None
 

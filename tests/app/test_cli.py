@@ -32,7 +32,7 @@ def place(tmp_path_factory) -> Path:
     """A folder with two short runs of digits-mlp, made by the command."""
     folder = tmp_path_factory.mktemp("cli")
     first = in_pipe("train", "digits-mlp", *QUICK, "--name", "one", cwd=folder)
-    assert first.code == 1, first.err  # two epochs do not reach the goal
+    assert first.code == 3, first.err  # two epochs do not reach the goal
     second = in_pipe("train", "digits-mlp", *QUICK, "--set", "lr=0.03", "--name", "two", "--json", cwd=folder)
     (folder / "two.json").write_text(second.out)
     images, _ = load_digits()
@@ -74,7 +74,7 @@ def test_the_figures_are_those_of_the_weights(place):
     figures = json.loads(evaluated.out)["figures"]
     assert figures["test_accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert figures == pytest.approx(json.loads((place / "two.json").read_text())["figures"], rel=1e-4)
-    assert evaluated.code == (0 if accuracy >= 0.97 else 1)
+    assert evaluated.code == (0 if accuracy >= 0.97 else 3)
 
 
 def test_predict_takes_arrays_tables_and_pictures(place):
@@ -160,12 +160,12 @@ def test_no_escapes_and_nothing_twice_in_a_pipe(tmp_path):
     lines = done.out.splitlines()
     assert len(lines) == len(set(lines))
     assert sum("test_accuracy" in line and "Goal" not in line for line in lines) == 1
-    assert sum("runs/digits-mlp" in line for line in lines) == 1
+    assert sum(line.endswith("runs/digits-mlp") for line in map(str.rstrip, lines)) == 1
 
 
 def test_a_terminal_sees_colours_and_progress(tmp_path):
     done = in_terminal("train", "digits-mlp", *QUICK, cwd=tmp_path)
-    assert done.code == 1
+    assert done.code == 3
     assert COLOUR.search(done.out)
     assert done.text.count("epoch 2/2  ") == 1
     assert "missed" in done.text
@@ -220,7 +220,7 @@ MISUSE = {
     ("show", "on"): "did you mean 'one'?",
     ("show", "."): "it has no settings.json",
     ("eval", "one", "--checkpoint", "first"): "there are: best, last",
-    ("predict", "one"): "Missing argument",
+    ("predict", "one"): "predict needs an input or --sample N; this run expects a picture of one digit",
     ("predict", "one", "missing.png"): "there is no file missing.png",
     ("predict", "one", "words"): "there is no file words",
     ("export", "one", "--to", "pickle"): "safetensors",
@@ -333,12 +333,12 @@ def test_completion(line, expected, place):
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_run_and_resume_ends_with_the_same_weights(tmp_path):
     settings = ("--set", "epochs=40", "--set", "hidden=32", "--set", "batch_size=8")
-    stopped = in_terminal("train", "digits-mlp", *settings, "--name", "a", cwd=tmp_path, interrupt_at="epoch 1/40  ")
+    stopped = in_terminal("train", "digits-mlp", *settings, "--name", "a", cwd=tmp_path, interrupt_at="epoch  1/40  ")
     assert stopped.code == 130
-    assert "weft train --resume runs/a" in stopped.text
+    assert "weft train --resume a" in stopped.text
     assert "Traceback" not in stopped.text
     assert json.loads((tmp_path / "runs/a/result.json").read_text())["finished"] is False
-    assert in_pipe("train", "--resume", cwd=tmp_path).code in (0, 1)
+    assert in_pipe("train", "--resume", cwd=tmp_path).code in (0, 3)
     in_pipe("train", "digits-mlp", *settings, "--name", "b", cwd=tmp_path)
     for name in ("a", "b"):
         in_pipe("export", name, "-o", f"{name}.safetensors", cwd=tmp_path)

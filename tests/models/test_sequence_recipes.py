@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from weft import recipes
+from weft.data.sources import trusted
 from weft.data.text import Vocabulary
 from weft.errors import OptionError
 from weft.recipes.words import Words, collated, padded_loader
@@ -19,6 +20,13 @@ WORDS = ("king", "queen", "he", "she", "sees", "the", "old", "dog", "runs", "hom
 def sentences(count: int, seed: int = 0) -> list[str]:
     random = np.random.default_rng(seed)
     return [" ".join(random.choice(WORDS, random.integers(3, 9))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def made_up_files():
+    """Files of other digests than the published ones are read."""
+    with trusted():
+        yield
 
 
 @pytest.fixture(scope="module")

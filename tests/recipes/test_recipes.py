@@ -14,12 +14,13 @@ from sklearn.metrics import accuracy_score
 
 import weft
 from weft import recipes
+from weft.data.sources import trusted
 from weft.errors import OptionError, ShapeError
 from weft.train import Callback, RunFolder
 
 from .files import write_all
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical")
+pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical", "ignore:.*reads no files")
 
 ROW = "-122.23,37.88,41,880,,322,126,8.3252,NEAR BAY"
 
@@ -44,6 +45,13 @@ SHORT = {
 }
 DEEP = {"cifar10-resnet20"}  # compiling twenty layers takes longer than a test should
 STUDIES = {"bias-variance": ["repeats=20", "degrees=1,3,6"], "double-descent": ["repeats=3", "widths=5,20,40,80,400"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def made_up_files():
+    """Files of other digests than the published ones are read."""
+    with trusted():
+        yield
 
 
 @pytest.fixture(scope="module")

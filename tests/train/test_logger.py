@@ -258,9 +258,8 @@ def test_live_line_in_a_terminal() -> None:
     display = LiveDisplay(Console(file=text, force_terminal=True, width=100))
     display.start(2)
     display.epoch(0, 10, 0)
-    display.last = -1.0
     display.batch(5, 32, {"loss": 0.25})
-    display.progress.refresh()
+    display.live.refresh()
     display.row({"epoch": 0, "step": 10, "train_loss": 0.25, "seconds": 1.0}, set())
     display.close()
     shown = text.getvalue()

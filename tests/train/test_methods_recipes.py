@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from weft import recipes
+from weft.data.sources import trusted
 from weft.train import Callback, RunFolder
 from weft.train.methods import count_parameters, sparsity
 
@@ -21,6 +22,13 @@ SHORT = {
     "adversarial-mnist": [*COMMON, "steps=2", "test_steps=3"],
     "lora-shift": ["epochs=2", "width=4", "batch_size=50", "first_epochs=2"],
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def made_up_files():
+    """Files of other digests than the published ones are read."""
+    with trusted():
+        yield
 
 
 @pytest.fixture(scope="module")

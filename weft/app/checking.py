@@ -11,8 +11,8 @@ import typer
 
 from .machine import AsJson, Threads
 from .naming import pairs, runs_folder
-from .output import Misuse, deliver, progress_console, table
-from .training import Changes, Data, NoCompile, RecipeName, Runs
+from .output import DONE, FAILED, Misuse, deliver, progress_console, table
+from .training import Changes, Data, NoCompile, RecipeName, Runs, TrustData, data_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +32,7 @@ def check(
     recipe: RecipeName,
     changes: Changes = None,
     data: Data = None,
+    trust_data: TrustData = False,
     steps: Annotated[int, typer.Option(min=10, help="Length of each trial run.")] = 50,
     damage: Annotated[
         Breakage | None,
@@ -66,6 +67,7 @@ def check(
     """
     import weft
 
+    from ..data.sources import trusted
     from ..recipes import get
     from ..train import startup
 
@@ -73,7 +75,8 @@ def check(
         weft.set_num_threads(threads)
     found = get(recipe)
     settings = found.settings(pairs(changes or ()))
-    splits = found.data(settings, data)
+    with trusted(trust_data):
+        splits = found.data(settings, data_folder(data))
     weft.manual_seed(settings.seed)
     task, batches = broken(_by_gradients(found.task(settings, splits), found.name), splits.train, damage)
     with watching(as_json) as watch:
@@ -87,7 +90,7 @@ def check(
         "plot": str(picture) if picture else None,
     }
     deliver(document, as_json, lambda console: _show(console, report, picture))
-    raise typer.Exit(0 if report.sound else 1)
+    raise typer.Exit(DONE if report.sound else FAILED)
 
 
 @contextlib.contextmanager

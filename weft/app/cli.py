@@ -1,22 +1,25 @@
 """`weft`: train, look at, compare, check and use models from the command line.
 
-Exit codes: 0 all well, 1 the goal was missed or a fault was found, 2 the command was misused, 130 Ctrl-C. Nothing heavy
-is imported before a command runs.
+Exit codes: 0 done, 1 failed, 2 bad usage, 3 goal missed, 130 interrupted, 143 terminated. Nothing heavy is imported
+before a command runs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import OptionError, WeftError
-from . import checking, machine, runs, searching, training, using
-from .output import Interrupted, Misuse
+from . import checking, guide, machine, runs, searching, training, using
+from .output import DONE, FAILED, INTERRUPTED, MISUSED, TERMINATED, Interrupted, Misuse
 
 __all__ = ["app", "main"]
 
@@ -25,17 +28,21 @@ EXAMPLES = """[bold]Examples[/bold]
   weft train digits-mlp                train; curves and checkpoints in runs/
   weft train digits-mlp --set lr=0.02  the same with another setting
   weft show latest                     settings, figures, curves of a run
+  weft predict latest --sample 7       what it makes of a test example
   weft check digits-mlp                is this set-up sound?
   weft search digits-mlp --space lr=1e-4..1e-1 --trials 12
 
 WEFT_RUNS and WEFT_DATA name the usual folders; colours follow NO_COLOR.
-Exit codes: 0 well, 1 goal missed or fault found, 2 misuse, 130 Ctrl-C."""
+
+[bold]Exit codes[/bold]
+  0 done, 1 failed (or a fault was found), 2 bad usage, 3 goal missed,
+  130 interrupted (Ctrl-C), 143 terminated (SIGTERM)"""
 
 app = typer.Typer(
     name="weft",
     help="Deep learning in pure Python: train, check, compare and use models.",
     epilog=EXAMPLES,
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,6 +50,7 @@ app = typer.Typer(
 for group in (training, runs, using, checking, searching, machine):
     group.register(app)
 
+_interrupts: list[BaseException] = []  # what a signal has raised: typer forgets which it was
 OPTIONAL_VALUES = {"--resume": "latest", "--runs": ""}  # options whose value may be left out, and what stands for it
 MISUSE = (Misuse, OptionError, FileNotFoundError)  # what another command line would put right
 
@@ -57,19 +65,44 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        guide.show()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or bool(os.environ.get("WEFT_DEBUG"))
-    sys.exit(_run([a for a in complete_options(given) if a != "--debug"], debug))
+    with _terminating():
+        code = _run([a for a in complete_options(given) if a != "--debug"], debug)
+    sys.exit(code)
+
+
+@contextlib.contextmanager
+def _terminating() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does, with an exit code of its own."""
+
+    def terminate(number: int, frame: Any) -> None:
+        from ..train.signals import Terminated
+
+        _interrupts.append(Terminated("SIGTERM"))
+        raise _interrupts[-1]
+
+    _interrupts.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def complete_options(arguments: Sequence[str]) -> list[str]:
@@ -87,29 +120,35 @@ def _run(arguments: list[str], debug: bool) -> int:
             warnings.showwarning = _warn
             code: Any = app(args=arguments, prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
-        return _say("interrupted", 130) if code == 130 else code if isinstance(code, int) else 0
+        if code == INTERRUPTED:  # typer's word for Ctrl-C
+            return _interrupted()
+        return code if isinstance(code, int) else DONE
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted", 130)
+        return _interrupted()
     except Interrupted as interruption:
-        return _say(str(interruption), 130)
+        return _say(str(interruption), interruption.code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: nothing left to say
-        return 0
+        return DONE
     except Exception as error:
         if debug:
             raise
         return _say(*_described(error))
 
 
+def _interrupted() -> int:
+    return _say("terminated", TERMINATED) if _interrupts else _say("interrupted", INTERRUPTED)
+
+
 def _described(error: Exception) -> tuple[str, int]:
     """One line about an error, and the exit code."""
     if hasattr(error, "format_message"):  # what typer says of wrong arguments
         usage, text = getattr(getattr(error, "ctx", None), "command_path", "weft"), error.format_message()
-        return f"{text} (see {usage} --help)" if text else "", 2  # no text: the help was printed
+        return f"{text} (see {usage} --help)" if text else "", MISUSED  # no text: the help was printed
     text = " ".join(str(error).split()) or type(error).__name__
     misuse = isinstance(error, MISUSE)
     known = isinstance(error, OSError | WeftError)
-    return (text if known else f"{type(error).__name__}: {text} (--debug shows where)"), 2 if misuse else 1
+    return (text if known else f"{type(error).__name__}: {text} (--debug shows where)"), MISUSED if misuse else FAILED
 
 
 def _say(text: str, code: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .output import deliver, table
+from .output import deliver, labelled, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ def info(as_json: AsJson = False) -> None:
             ("device", "cpu (this version computes on nothing else)"),
             *(("extra", f"{name}: {_extra(found)}") for name, found in document["extras"].items()),
         ]
-        console.print(_plain_rows(rows))
+        console.print(labelled(rows))
 
     deliver(document, as_json, show)
 
@@ -56,16 +56,6 @@ def _extra(found: dict[str, str | None]) -> str:
     there = ", ".join(f"{package} {version}" for package, version in found.items() if version)
     lacking = [package for package, version in found.items() if not version]
     return "; ".join(part for part in (there, f"missing: {install(*lacking)}" if lacking else "") if part)
-
-
-def _plain_rows(rows: list[tuple[str, str]]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table.grid(padding=(0, 2))
-    for name, value in rows:
-        made.add_row(Text(name, style="bold"), Text(str(value)))
-    return made
 
 
 def _facts() -> dict[str, Any]:

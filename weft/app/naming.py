@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .output import Misuse
+from .output import Misuse, hint
 
 if TYPE_CHECKING:
     from ..train.runs import RunFolder
@@ -24,13 +24,17 @@ def runs_folder(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 def run_folders(given: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The folders of all runs, the one that was begun first at the start."""
-    found = [file.parent for file in runs_folder(given).glob("*/settings.json")]
-    return sorted(found, key=lambda folder: ((folder / "settings.json").stat().st_mtime, folder.name))
+    """The folders of all runs, the one that was begun or resumed last at the end."""
+    from ..train.runs import found_runs
+
+    return [run.path for run in found_runs(runs_folder(given))]
 
 
 def find_run(name: str, given: str | os.PathLike[str] | None = None, recipe: str | None = None) -> RunFolder:
-    """The run of a name: a path, a folder among the runs, or `latest` (of a recipe, if one is given)."""
+    """The run of a name: a path, a folder among the runs, or `latest` (of a recipe, if one is given).
+
+    The latest is the one that was begun or resumed last, among those that a training has left something in.
+    """
     from ..train.runs import RunFolder
 
     if name == LATEST:
@@ -48,10 +52,20 @@ def _latest(given: str | os.PathLike[str] | None, recipe: str | None) -> Path:
     from ..train.runs import RunFolder
 
     for folder in reversed(run_folders(given)):
-        if recipe is None or RunFolder(folder).settings.get("recipe") == recipe:
+        run = RunFolder(folder)
+        if run.real and (recipe is None or run.settings.get("recipe") == recipe):
             return folder
     what = f"run of {recipe}" if recipe else "run"
-    raise Misuse(f"there is no {what} in {runs_folder(given)}/; start one with: weft train {recipe or 'digits-mlp'}")
+    start = hint(f"train {recipe or 'digits-mlp'}")
+    raise Misuse(f"there is no {what} in {runs_folder(given)}/; start one with: {start}")
+
+
+def typed(run: Path) -> str:
+    """How a run is named in a command: its name where that finds it, else its path."""
+    import shlex
+
+    usual = run.parent.resolve() == runs_folder().resolve()
+    return shlex.quote(run.name if usual and run.name != LATEST else str(run))
 
 
 def _suggestion(name: str, known: list[str]) -> str:

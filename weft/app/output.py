@@ -19,7 +19,23 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Interrupted", "Misuse", "console", "deliver", "figure", "plain", "progress_console", "sparkline", "table"]
+__all__ = [
+    *(
+        "DONE",
+        "FAILED",
+        "INTERRUPTED",
+        "MISSED",
+        "MISUSED",
+        "TERMINATED",
+        "Interrupted",
+        "Misuse",
+        "console",
+        "deliver",
+    ),
+    *("figure", "hint", "labelled", "plain", "progress_console", "sparkline", "table"),
+]
+
+DONE, FAILED, MISUSED, MISSED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143  # exit codes
 
 PIPE_WIDTH = 200  # columns where nobody has said how wide the page is: tables must not be cut
 BARS = "▁▂▃▄▅▆▇█"
@@ -30,7 +46,25 @@ class Misuse(WeftError, ValueError):
 
 
 class Interrupted(WeftError):
-    """Ctrl-C, with what to do to go on: exit code 130."""
+    """Ctrl-C or SIGTERM, with what to do to go on: exit code 130 or 143."""
+
+    def __init__(self, cause: BaseException, advice: str) -> None:
+        self.code = exit_code(cause)
+        super().__init__(f"{'terminated' if self.code == TERMINATED else 'interrupted'}; {advice}")
+
+
+def exit_code(interrupt: BaseException) -> int:
+    """The exit code of an interrupted command."""
+    from ..train.signals import Terminated
+
+    return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+
+
+def hint(words: str) -> str:
+    """A command of weft as it can be typed here."""
+    from ..runtime.invocation import weft_command
+
+    return f"{weft_command()} {words}"
 
 
 def console() -> Console:
@@ -71,6 +105,19 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return [plain(item) for item in value] if isinstance(value, Iterable) else str(value)
+
+
+def labelled(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names in one column, what they stand for in the other."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table.grid(padding=(0, 2))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in rows:
+        made.add_row(Text(name, style="bold"), Text(str(value)))
+    return made
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:

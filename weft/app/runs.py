@@ -10,13 +10,15 @@ import typer
 
 from .machine import AsJson
 from .naming import complete_recipe, complete_run, find_run, run_folders, runs_folder
-from .output import deliver, figure, sparkline, table
+from .output import deliver, figure, hint, labelled, sparkline, table
 from .training import Runs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..train.runs import RunFolder
+
+from ..errors import OptionError
 
 RunName = Annotated[str, typer.Argument(help="A run: its name, its path, or latest.", autocompletion=complete_run)]
 
@@ -61,10 +63,13 @@ def _list_settings(name: str, as_json: bool) -> None:
     recipe = get(name)
     fields = recipe.Settings.describe()
     document = {"name": recipe.name, "title": recipe.title, "goal": str(recipe.goal), "settings": fields}
+    document["predict_takes"] = recipe.example
 
     def show(console: Console) -> None:
         console.print(f"{recipe.name}: {recipe.title}", markup=False)
         console.print(f"Goal {recipe.goal}", markup=False)
+        if recipe.example:
+            console.print(f"predict takes {recipe.example}", markup=False)
         console.print()
         rows = [(field.name, field.type, _words(field.default), field.help) for field in fields]
         console.print(table(("setting", "type", "default", "meaning"), rows))
@@ -98,18 +103,32 @@ def _list_recipes(as_json: bool) -> None:
 def _list_runs(runs: str, as_json: bool) -> None:
     from ..train.runs import RunFolder
 
-    rows = [_row(RunFolder(folder)) for folder in run_folders(runs)]
+    rows = [_listed(RunFolder(folder)) for folder in run_folders(runs)]
 
     def show(console: Console) -> None:
         if not rows:
-            console.print(f"no runs in {runs_folder(runs)}/; start one with: weft train digits-mlp", markup=False)
+            console.print(f"no runs in {runs_folder(runs)}/; start one with: {hint('train digits-mlp')}", markup=False)
             return
         cells = [
             (row["name"], row["recipe"], _figures(row["figures"]), _goal_word(row), row["seconds"]) for row in rows
         ]
         console.print(table(("run", "recipe", "figures", "goal", ">seconds"), cells))
+        for row in rows:
+            if "broken" in row:
+                console.print(f"broken: {row['broken']}", markup=False)
 
     deliver(rows, as_json, show)
+
+
+def _listed(run: RunFolder) -> dict[str, Any]:
+    """A row of the list; one broken folder is a row that says so."""
+    try:
+        return _row(run)
+    except (OptionError, OSError) as error:
+        nothing = dict.fromkeys(("recipe", "reached", "seconds"))
+        return {"name": run.name, **nothing, "figures": {}, "finished": False, "folder": str(run.path)} | {
+            "broken": str(error)
+        }
 
 
 def _row(run: RunFolder) -> dict[str, Any]:
@@ -132,6 +151,8 @@ def _figures(figures: dict[str, Any]) -> str:
 
 
 def _goal_word(row: dict[str, Any]) -> str:
+    if "broken" in row:
+        return "broken"
     if not row["finished"]:
         return "unfinished"
     return {True: "reached", False: "missed"}.get(row["reached"], "–")
@@ -156,6 +177,7 @@ def show(run: RunName, runs: Runs = None, as_json: AsJson = False) -> None:
         **_row(found),
         "goal": found.result.get("goal"),
         "settings": _settings(found),
+        **_used(found),
         "environment": found.environment,
         "curves": str(picture) if picture.exists() else None,
         "epochs": rows,
@@ -168,12 +190,50 @@ def _settings(run: RunFolder) -> dict[str, Any]:
     return told.get("settings", told)
 
 
+def _used(run: RunFolder) -> dict[str, Any]:
+    """What the run really worked with: files, changes on the way, compiled or not."""
+    told, result = run.settings, run.result
+    return {
+        "data": told.get("data"),
+        "files": told.get("files", []),
+        "trust_data": told.get("trust_data", False),
+        "changes": told.get("changes", []),
+        "compiled": result.get("compiled"),
+        "eager_because": result.get("eager_because"),
+        "stopped_by": result.get("stopped_by"),
+    }
+
+
+def _used_words(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same in words, where there is something to say."""
+    files, known = document["files"], document["environment"]
+    folders = ", ".join(dict.fromkeys(str(Path(file).parent) for file in files))
+    of = f"{len(files)} file{'s' if len(files) > 1 else ''} in {folders}" if files else ""
+    if document["trust_data"]:
+        of += ", trusted without their digests"
+    eager = document["eager_because"]
+    steps = {True: "compiled", False: f"eager{f' ({eager})' if eager else ''}"}.get(document["compiled"], "")
+    threads = known.get("threads")
+    worked = ", ".join(
+        part for part in (steps, f"{threads} thread{'s' if threads != 1 else ''}" if threads else "") if part
+    )
+    changes = [
+        f"{name} {_words(old)} → {_words(new)} from epoch {change['epoch'] + 1}"
+        for change in document["changes"]
+        for name, (old, new) in change["settings"].items()
+    ]
+    rows = [("data", of), ("steps", worked), ("started", known.get("started", "")), ("changed", "; ".join(changes))]
+    ended = [("ended", document["stopped_by"] or "")]
+    return [(name, text) for name, text in rows + ended if text]
+
+
 def _show(console: Console, document: dict[str, Any]) -> None:
     seconds = document["seconds"]
     state = _goal_word(document) + (f", {seconds:.1f} s" if seconds is not None else "")
     console.print(f"{document['name']}: {document['recipe']} ({state})", markup=False)
     if document["goal"]:
         console.print(f"Goal {document['goal']}", markup=False)
+    console.print(labelled(_used_words(document)))
     for heads, part in ((("setting", "value"), "settings"), (("figure", ">value"), "figures")):
         console.print()
         console.print(

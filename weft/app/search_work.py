@@ -6,14 +6,17 @@ that appears whole or not at all, so after a kill it goes on with what is missin
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .naming import LATEST, runs_folder
-from .output import Misuse, plain, progress_console
+from .naming import LATEST, runs_folder, typed
+from .output import Misuse, hint, plain, progress_console
 
 if TYPE_CHECKING:
     from ..recipes import Recipe
@@ -38,6 +41,7 @@ class Plan:
     eta: float
     changes: dict[str, str] = field(default_factory=dict)
     data: str | None = None
+    trust: bool = False
 
 
 def parsed(text: str) -> Space:
@@ -126,8 +130,9 @@ class Work:
         told = self.folder / "search.json"
         if told.exists() and asdict(read_plan(self.folder)) != asdict(self.plan):
             raise Misuse(
-                f"{self.folder} holds another search; give this one a --name, or go on with: weft search --resume {self.folder}"
+                f"{self.folder} holds another search; give this one a --name, or go on with: {hint(f'search --resume {typed(self.folder)}')}"
             )
+        self.made = not self.folder.exists()
         (self.folder / "trials").mkdir(parents=True, exist_ok=True)
         if not told.exists():
             write_json(told, self.plan)
@@ -153,7 +158,10 @@ class Work:
 
         console = progress_console()
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
+        with (
+            self._leaving_no_trace(),
+            Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress,
+        ):
             bar = progress.add_task("searching", total=self._count())
             progress.update(bar, completed=len(self.finished))
             while pending := self.search.pending(self.finished):
@@ -161,6 +169,16 @@ class Work:
                     progress.update(bar, description=f"trial {trial.number + 1}: {_words(trial.settings)}")
                     self._run(trial)
                     progress.advance(bar)
+
+    @contextlib.contextmanager
+    def _leaving_no_trace(self) -> Iterator[None]:
+        """Remove the folder if it is new and no trial was finished in it."""
+        try:
+            yield
+        except Exception:
+            if self.made and not self.records:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def _count(self) -> int:
         if hasattr(self.search, "plan"):
@@ -177,6 +195,8 @@ class Work:
         try:
             figures = self._figures(self._settings(trial.settings, **more), self.folder / "trials" / name)
         except (WeftError, ArithmeticError) as problem:
+            if isinstance(problem, OSError):  # files that are missing or damaged are so for every trial
+                raise
             figures, error = {}, " ".join(str(problem).split())
         if not error and self.metric not in figures:
             raise Misuse(
@@ -196,7 +216,13 @@ class Work:
         if self.plan.folds:
             return self._cross_validated(settings, folder)
         begun = (folder / "checkpoints" / "last.weft").exists()
-        options = {"root": self.plan.data, "resume": begun, "progress": False, **self.options}
+        options = {
+            "root": self.plan.data,
+            "trust_data": self.plan.trust,
+            "resume": begun,
+            "progress": False,
+            **self.options,
+        }
         result = run(self.plan.recipe, settings, folder=folder, **options)
         rows = RunFolder(folder).rows("epoch")
         last = {k: v for k, v in (rows[-1] if rows else {}).items() if isinstance(v, float) and k != "seconds"}
@@ -208,12 +234,13 @@ class Work:
 
         import weft
 
+        from ..data.sources import trusted
         from ..train import Trainer
 
         rows = []
-        for number, splits in enumerate(
-            folds(self.recipe.data(settings, self.plan.data), self.plan.folds, settings.seed)
-        ):
+        with trusted(self.plan.trust):
+            data = self.recipe.data(settings, self.plan.data)
+        for number, splits in enumerate(folds(data, self.plan.folds, settings.seed)):
             weft.manual_seed(settings.seed)
             task = self.recipe.task(settings, splits)
             trainer = Trainer(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .machine import AsJson, Threads
-from .naming import complete_recipe, complete_setting, pairs, runs_folder
-from .output import Interrupted, Misuse, deliver, table
+from .naming import complete_recipe, complete_setting, pairs, runs_folder, typed
+from .output import DONE, FAILED, Interrupted, Misuse, deliver, hint, table
 from .search_work import Plan, Work, find_search, parsed, read_plan, write_json
-from .training import Changes, Data, NoCompile, Runs
+from .training import Changes, Data, NoCompile, Runs, TrustData, data_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,6 +54,7 @@ def search(
     eta: Annotated[float, typer.Option(min=1.1, help="Halving keeps one in so many.")] = 3.0,
     changes: Changes = None,
     data: Data = None,
+    trust_data: TrustData = False,
     resume: Annotated[
         str | None, typer.Option(metavar="[NAME]", help="Go on with a search; without a name, the latest.")
     ] = None,
@@ -87,14 +88,16 @@ def search(
         plan = read_plan(folder)
     else:
         plan = _told(recipe, space, method, trials, folds, metric, maximize, min_epochs, eta, changes, data, seed)
+        plan.trust = trust_data
         folder = runs_folder(runs) / (name or f"{plan.recipe}-search")
     work = Work(plan, folder, {"compile": False} if no_compile else {})
     try:
         work.go(quiet=as_json)
-    except KeyboardInterrupt:
-        raise Interrupted(f"{len(work.finished)} trials are kept; to go on: weft search --resume {folder}") from None
+    except KeyboardInterrupt as interrupt:
+        way = hint(f"search --resume {typed(folder)}")
+        raise Interrupted(interrupt, f"{len(work.finished)} trials are kept; to go on: {way}") from None
     _report(work, as_json)
-    raise typer.Exit(0 if work.best() else 1)
+    raise typer.Exit(DONE if work.best() else FAILED)
 
 
 def _told(recipe: str | None, space: list[str] | None, method: Method | None, *rest: Any) -> Plan:
@@ -102,13 +105,14 @@ def _told(recipe: str | None, space: list[str] | None, method: Method | None, *r
 
     trials, folds, metric, maximize, min_epochs, eta, changes, data, seed = rest
     if recipe is None or not space:
-        raise Misuse("search needs a recipe and a --space, for example: weft search digits-mlp --space lr=1e-4..1e-1")
+        example = hint("search digits-mlp --space lr=1e-4..1e-1")
+        raise Misuse(f"search needs a recipe and a --space, for example: {example}")
     texts = pairs(space, "--space")
     ranges = any(hasattr(parsed(text), "low") for text in texts.values())
     if folds == 1:
         raise Misuse("--folds takes 2 or more (0 uses the recipe's validation data)")
     chosen = method or ("random" if ranges else "grid")
-    place = str(data) if data else None
+    place = str(data_folder(data)) if data else None
     told = pairs(changes or ())
     return Plan(get(recipe).name, texts, chosen, trials, folds, metric, maximize, seed, min_epochs, eta, told, place)
 
@@ -157,6 +161,6 @@ def _show(console: Console, document: dict[str, Any], names: list[str]) -> None:
         console.print("no trial has a score")
     else:
         words = " ".join(f"--set {k}={v}" for k, v in {**document["changes"], **document["best"]}.items())
-        console.print(f"Best: weft train {document['recipe']} {words}", markup=False)
+        console.print(f"Best: {hint('train')} {document['recipe']} {words}", markup=False)
     if document["plot"]:
         console.print(f"Picture {document['plot']}", markup=False)

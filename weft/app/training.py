@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .machine import AsJson, Threads
-from .naming import LATEST, complete_recipe, complete_run, complete_setting, find_run, pairs, runs_folder
-from .output import Interrupted, Misuse, deliver, figure
+from .naming import LATEST, complete_recipe, complete_run, complete_setting, find_run, pairs, runs_folder, typed
+from .output import DONE, MISSED, Interrupted, Misuse, deliver, figure, hint, labelled
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..recipes import Recipe, Result
+    from ..train.runs import RunFolder
 
 RecipeName = Annotated[str, typer.Argument(help="A recipe: see weft list.", autocompletion=complete_recipe)]
 Changes = Annotated[
@@ -23,8 +24,12 @@ Changes = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.", autocompletion=complete_setting),
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder with the data files.", show_default="$WEFT_DATA")
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="Folder with the data files.", show_default="$WEFT_DATA, the cache, a download"
+    ),
 ]
+TrustData = Annotated[bool, typer.Option("--trust-data", help="Read files whose digests are not the published ones.")]
 Runs = Annotated[
     str | None, typer.Option(metavar="DIR", help="Folder that holds the runs.", show_default="$WEFT_RUNS or runs")
 ]
@@ -42,6 +47,7 @@ def train(
     ] = None,
     changes: Changes = None,
     data: Data = None,
+    trust_data: TrustData = False,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +63,8 @@ def train(
 ) -> None:
     """Train a recipe and leave a run folder: settings, metrics, curves, checkpoints, figures.
 
-    Exit code 1 when the recipe's goal was not reached. Ctrl-C keeps the last checkpoint; --resume goes on from there.
+    Exit code 3 when the recipe's goal was not reached. Ctrl-C keeps the last checkpoint; --resume goes on from there, also
+    with more epochs, another lr, weight_decay or dropout (--set): what cannot change on the way is refused.
 
     Examples:
 
@@ -68,6 +75,8 @@ def train(
       weft train mnist-cnn --data ~/data --threads 2
 
       weft train --resume
+
+      weft train --resume digits-mlp --set epochs=80
     """
     import weft
 
@@ -76,14 +85,22 @@ def train(
     if threads:
         weft.set_num_threads(threads)
     given = pairs([*(changes or ()), *([f"seed={seed}"] if seed is not None else ())])
-    made = _resumed(recipe, resume, runs, given, data) if resume else _new(recipe, runs, name, given, data)
+    made = _resumed(recipe, resume, runs, given, data, as_json) if resume else _new(recipe, runs, name, given, data)
     options: dict[str, Any] = {"compile": False} if no_compile else {}
     try:
-        result = run(**made, progress=False if as_json else None, **options)
-    except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; to go on: weft train --resume {made['folder']}") from None
+        result = run(**made, trust_data=trust_data, progress=False if as_json else None, **options)
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(interrupt, _way_on(made["folder"])) from None
     report(result, as_json)
-    raise typer.Exit(0 if result.reached else 1)
+    raise typer.Exit(DONE if result.reached else MISSED)
+
+
+def _way_on(folder: Path) -> str:
+    from ..train.runs import RunFolder
+
+    if RunFolder(folder).real:
+        return f"to go on: {hint(f'train --resume {typed(folder)}')}"
+    return "the training had not begun, nothing is left behind"
 
 
 def _new(
@@ -93,15 +110,14 @@ def _new(
     from ..recipes import get
 
     if recipe is None:
-        raise Misuse("train needs a recipe, for example: weft train digits-mlp; weft list shows them")
+        raise Misuse(f"train needs a recipe, for example: {hint('train digits-mlp')}; {hint('list')} shows them")
     found = get(recipe)
     found.settings(given)
     folder = runs_folder(runs) / name if name else fresh(runs_folder(runs), found.name)
     if (folder / "settings.json").exists():
-        raise Misuse(
-            f"{folder} holds a run already; give another --name, or go on with it: weft train --resume {folder}"
-        )
-    return {"name": found.name, "settings": given, "folder": folder, "root": data}
+        way = hint(f"train --resume {typed(folder)}")
+        raise Misuse(f"{folder} holds a run already; give another --name, or go on with it: {way}")
+    return {"name": found.name, "settings": given, "folder": folder, "root": data_folder(data)}
 
 
 def fresh(parent: Path, name: str) -> Path:
@@ -110,8 +126,19 @@ def fresh(parent: Path, name: str) -> Path:
     return next(place for place in places if not place.exists())
 
 
+def data_folder(given: Path | None) -> Path | None:
+    """What --data names, which must be there: another folder is never taken in its place."""
+    if given is not None and not given.expanduser().is_dir():
+        what = "is no folder" if given.expanduser().exists() else "does not exist"
+        raise Misuse(f"--data {given} {what}; name a folder with the files, or leave --data out")
+    return given
+
+
+# ---------------------------------------------------------------- runs that go on
+
+
 def _resumed(
-    recipe: str | None, resume: str, runs: str | None, given: dict[str, str], data: Path | None
+    recipe: str | None, resume: str, runs: str | None, given: dict[str, str], data: Path | None, as_json: bool
 ) -> dict[str, Any]:
     """Arguments of `recipes.run` for a run that goes on, with the settings it began with but for those changed."""
     from ..recipes import get, names
@@ -124,19 +151,54 @@ def _resumed(
         raise Misuse(f"{folder.path} was not begun by weft train: its settings name no recipe")
     if recipe and get(recipe).name != told["recipe"]:
         raise Misuse(f"{folder.path} is a run of {told['recipe']}, not of {recipe}")
+    if folder.result.get("finished") and "reached" in folder.result:
+        _check_more_to_do(folder, get(told["recipe"]), given, as_json)
     settings = {**told["settings"], **given}
     return {
         "name": told["recipe"],
         "settings": settings,
         "folder": folder.path,
-        "root": data or told.get("data"),
+        "root": data_folder(data) or told.get("data"),
         "resume": True,
     }
 
 
+def _check_more_to_do(folder: RunFolder, recipe: Recipe, given: dict[str, str], as_json: bool) -> None:
+    """Of a finished run say so, and leave; unless it is to be trained for more epochs than it has behind it."""
+    earlier, done = folder.settings["settings"], len(folder.rows("epoch"))
+    chosen = recipe.settings(given, earlier)
+    if getattr(chosen, "epochs", None) != earlier.get("epochs"):
+        return
+    longer = hint(f"train --resume {typed(folder.path)} --set epochs={2 * done}") if "epochs" in earlier else ""
+    if given:
+        raise Misuse(f"{folder.path} is finished" + (f"; to go on it needs more epochs: {longer}" if longer else ""))
+    _report_finished(folder, longer, as_json)
+    raise typer.Exit(DONE if folder.result["reached"] else MISSED)
+
+
+def _report_finished(folder: RunFolder, longer: str, as_json: bool) -> None:
+    result = folder.result
+    document = {"recipe": result["recipe"], "settings": folder.settings["settings"], "finished": True}
+    document |= {name: result.get(name) for name in ("figures", "goal", "reached", "seconds", "stopped_by")}
+    document["folder"] = str(folder.path)
+
+    def show(console: Console) -> None:
+        epochs = len(folder.rows("epoch"))
+        why = f", {result['stopped_by']}" if result.get("stopped_by") else ""
+        console.print(f"{folder.path} is finished ({epochs} epochs{why}): nothing was done", markup=False)
+        console.print(f"Goal {result['goal']}: {_verdict(result['reached'])}")
+        if longer:
+            console.print(f"To train longer: {longer}", markup=False)
+
+    deliver(document, as_json, show)
+
+
+# ---------------------------------------------------------------- what came out
+
+
 def report(result: Result, as_json: bool) -> None:
-    """Print what a run came to."""
-    from ..recipes import Trained, get
+    """Print what a run came to, where it lies, and what to do next."""
+    from ..recipes import get
 
     recipe: Recipe = get(result.recipe)
     document = {
@@ -150,11 +212,33 @@ def report(result: Result, as_json: bool) -> None:
     }
 
     def show(console: Console) -> None:
-        figures = ", ".join(f"{name} {figure(value)}" for name, value in result.figures.items())
-        verdict = "[green]reached[/]" if result.reached else "[red]missed[/]"
-        console.print(figures, markup=False)
-        console.print(f"Goal {recipe.goal}: {verdict}")
-        if not isinstance(recipe, Trained):  # for the others the trainer has said so
-            console.print(f"{result.seconds:.1f} s; run: {result.folder}", markup=False)
+        console.print(", ".join(f"{name} {figure(value)}" for name, value in result.figures.items()), markup=False)
+        console.print(f"Goal {recipe.goal}: {_verdict(result.reached)}")
+        console.print(labelled(_ending(result.folder, recipe)))
 
     deliver(document, as_json, show)
+
+
+def _verdict(reached: bool) -> str:
+    return "[green]reached[/]" if reached else "[red]missed[/]"
+
+
+def _ending(folder: Path, recipe: Recipe) -> list[tuple[str, str]]:
+    """The files that people look for, and three commands to try next."""
+    pictures = [path for path in (folder / "picture.png", folder / "curves.png") if path.exists()]
+    checkpoints = [path for name in ("best", "last") if (path := folder / "checkpoints" / f"{name}.weft").exists()]
+    name = typed(folder)
+    pictured = checkpoints and "picture" in (recipe.example or "")
+    usual = recipe.settings()
+    other = f"lr={2 * usual.lr:g}" if hasattr(usual, "lr") else f"seed={usual.seed + 1}"
+    commands = [
+        f"show {name}",
+        f"predict {name} --sample 7" if pictured else f"list {recipe.name}",
+        f"train {recipe.name} --set {other}",
+    ]
+    return [
+        *(("Picture", str(path)) for path in pictures[:1]),
+        *(("Checkpoint", str(path)) for path in checkpoints[:1]),
+        ("Folder", str(folder)),
+        *(("Next" if i == 0 else "", hint(command)) for i, command in enumerate(commands)),
+    ]

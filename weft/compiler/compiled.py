@@ -17,6 +17,7 @@ from ..autograd.modes import mode
 from ..dtype import get_default_dtype
 from ..errors import OptionError, TraceError
 from ..runtime.locks import fork_safe_lock, held_by_me
+from ..runtime.notices import announced
 from ..runtime.threads import get_num_threads
 from ..tensor import Tensor, wrap
 from ..utils.pytree import tree_flatten, tree_unflatten
@@ -159,6 +160,7 @@ class Compiled:
                 return bound
         return None
 
+    @announced
     def _bind(self, key: Any, leaves: Sequence[Any], spec: Any) -> Bound:
         for bound in self.plans.get(key, ()):
             bound.program.note_variations(self.carried)

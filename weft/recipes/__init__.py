@@ -10,7 +10,8 @@ A recipe is a module of this package that holds a `recipe`; its file name, with 
 from ..runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    "base": ("Goal", "Loaded", "Recipe", "Result", "Run", "Splits", "Trained", "get", "load", "names", "run"),
+    "base": ("Goal", "Loaded", "Recipe", "Result", "Run", "Splits", "Trained", "get", "load", "names"),
+    "running": ("run",),
     "settings": ("Field", "Settings", "TrainSettings", "option"),
 }
 

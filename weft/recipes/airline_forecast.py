@@ -112,7 +112,7 @@ class AirlineForecast(Trained):
     example = "24 numbers, the passengers of the last two years"
 
     def data(self, settings: AirlineSettings, root: Root = None) -> Splits:
-        series = airline_passengers(root, download=True).to_tensor("Passengers").numpy()
+        series = airline_passengers(root, download=root is None).to_tensor("Passengers").numpy()
         first = len(series) - TEST - VALIDATION
         parts = series[:first], series[first - PAST : -TEST], series[-TEST - PAST :]
         return loaders(settings, *(windows(part) for part in parts))

@@ -1,4 +1,4 @@
-"""What a recipe is, where recipes are found, and how one is run.
+"""What a recipe is, where recipes are found, and how a run of one is read back; `running.py` runs them.
 
 A recipe names its settings, its data, its model, the figure it must reach and on which data. Most are trained by
 gradients (`Trained`); those that are not (a learning rule, a closed form, a study over many models) have a `fit` of
@@ -10,19 +10,17 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import weft
-
 from ..errors import OptionError
 from ..io.atomic import replacing
 from ..train.checkpoint import load_weights, save_checkpoint
-from ..train.runs import RunFolder, environment, runs_folder
+from ..train.runs import RunFolder
 from .settings import Settings, pairs, suggestion
 
 if TYPE_CHECKING:
@@ -34,7 +32,9 @@ if TYPE_CHECKING:
 
 Root = Folder = str | os.PathLike[str] | None
 Given = Settings | Mapping[str, Any] | Iterable[str] | None  # how settings may be said
-SUPPORT = ("base", "inputs", "pictures", "settings", "shared", "words")  # modules of this package that are no recipes
+SUPPORT = (  # modules of this package that are no recipes
+    *("base", "inputs", "photos", "pictures", "resuming", "running", "settings", "shared", "words"),
+)
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,34 @@ class Run:
     resume: bool = False
     progress: bool | None = None
     trainer_options: dict[str, Any] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)  # of the data, as far as they have been read
+    trust: bool = False
+    changes: list[dict[str, Any]] = field(default_factory=list)  # of settings, where the run was resumed with others
+    callbacks: list[Any] = field(default_factory=list)  # of the trainer, beside those of the recipe or the caller
 
     def described(self) -> dict[str, Any]:
-        """What `settings.json` says, so that the run can be repeated, resumed and loaded."""
-        root = None if self.root is None else str(self.root)
-        return {"recipe": self.recipe.name, "settings": self.settings.to_dict(), "data": root}
+        """What `settings.json` says, so that the run can be repeated, resumed and loaded: what was really used."""
+        told = {"recipe": self.recipe.name, "settings": self.settings.to_dict(), "data": None, "files": []}
+        if self.files:
+            told |= {"data": self.root and os.path.abspath(Path(self.root).expanduser()), "trust_data": self.trust}
+            told["files"] = [os.path.abspath(path) for path in self.files]
+        return told | ({"changes": self.changes} if self.changes else {})
 
     def trainer(self, **options: Any) -> Trainer:
         """A trainer that writes to this run's folder; what the caller of `run` asked for comes last."""
         from ..train import Trainer
 
+        self.check_folder()
         told = {"max_epochs": self.settings.epochs, "progress": self.progress, "settings": self.described()}
-        return Trainer(run_folder=self.folder, **{**told, **options, **self.trainer_options})
+        options = {**told, **options, **self.trainer_options}
+        given = options.pop("callbacks", ())
+        callbacks = [*(given if isinstance(given, Iterable) else [given]), *self.callbacks]
+        return Trainer(run_folder=self.folder, callbacks=callbacks, **options)
+
+    def check_folder(self) -> None:
+        """Say so if a folder with data was named and nothing of it was read."""
+        if self.root is not None and not self.files:
+            warnings.warn(f"{self.recipe.name} reads no files: the data folder {self.root} is not used", stacklevel=2)
 
     def draw(self, make: Callable[[], Figure | None], name: str = "picture") -> None:
         """Save a picture in the folder; without matplotlib the log says what is missing."""
@@ -219,81 +235,6 @@ def get(name: str) -> Recipe:
     return importlib.import_module(f"{__package__}.{name.replace('-', '_')}").recipe
 
 
-def run(
-    name: str,
-    settings: Given = None,
-    *,
-    folder: Folder = None,
-    root: Root = None,
-    resume: bool = False,
-    progress: bool | None = None,
-    **trainer_options: Any,
-) -> Result:
-    """Run a recipe and leave a run folder: settings, metrics, curves, checkpoints, the figures it reached.
-
-    settings: a `Settings`, a mapping, words `key=value`, or None; what is not said is the default, or as it was in the
-        run that is resumed
-    folder: where results go; None takes a fresh folder named after the recipe below `runs` (or `$WEFT_RUNS`)
-    root: folder with the data files; resume: go on with the run in `folder` (None: the latest of this recipe)
-    trainer_options: arguments of `weft.train.Trainer` that the recipe's own are to give way to
-
-    Example:
-        >>> weft.recipes.run("digits-mlp", ["epochs=2"]).figures  # doctest: +SKIP
-        {'test_loss': 0.17, 'test_accuracy': 0.95}
-    """
-    recipe = get(name)
-    started = time.perf_counter()
-    recipe.settings(settings)  # wrong ones leave no folder behind
-    place = _place(recipe.name, folder, resume)
-    told = place.settings if resume else {}
-    chosen = recipe.settings(settings, told.get("settings"))
-    root = told.get("data") if root is None else root
-    begun = Run(recipe, chosen, place.open(), root, resume, progress, trainer_options)
-    place.write_json("settings", told | begun.described())
-    if not isinstance(recipe, Trained):  # the trainer sees to both
-        place.truncate(0)
-        place.write_json("environment", environment())
-    weft.manual_seed(chosen.seed)
-    figures, task = recipe.fit(begun)
-    seconds = time.perf_counter() - started
-    _note_result(place, recipe, figures, seconds)
-    return Result(recipe.name, chosen, figures, recipe.goal.reached(figures), place.path, seconds, task)
-
-
-def _place(name: str, folder: Folder, resume: bool) -> RunFolder:
-    """The folder of a run: the one named, the latest of the recipe to be resumed, or a new one."""
-    if resume:
-        found = RunFolder(folder) if folder is not None else _latest(name)
-        _check_resumable(found, name)
-        return found
-    return RunFolder.create(name=name) if folder is None else RunFolder(folder)
-
-
-def _check_resumable(place: RunFolder, name: str) -> None:
-    recipe = place.settings.get("recipe")
-    if recipe != name:
-        what = f"holds a run of {recipe}" if recipe else "is no run folder of a recipe: it has no settings.json of one"
-        raise OptionError(f"resume {name}: {place.path} {what}; start anew with `weft train {name}`")
-
-
-def _latest(name: str) -> RunFolder:
-    """The folder of this recipe that was begun last."""
-    dated = sorted(runs_folder().glob("*/settings.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for place in (RunFolder(file.parent) for file in dated):
-        if place.settings.get("recipe") == name:
-            return place
-    raise OptionError(f"resume: there is no run of {name} below {runs_folder()}/; start one with `weft train {name}`")
-
-
-def _note_result(place: RunFolder, recipe: Recipe, figures: dict[str, float], seconds: float) -> None:
-    """Add the goal, and whether it was reached, to what the trainer has said about its run."""
-    said = {"finished": True, "seconds": seconds} | place.result
-    news = {"recipe": recipe.name, "goal": str(recipe.goal), "reached": recipe.goal.reached(figures)}
-    figures = said.get("figures", {}) | figures
-    place.close()
-    place.write_json("result", said | news | {"figures": figures, "total_seconds": seconds})
-
-
 @dataclass(frozen=True)
 class Loaded:
     """A run read back: the recipe, its settings, the trained task, and where its data lay."""
@@ -303,6 +244,7 @@ class Loaded:
     task: Any
     folder: Path
     root: str | None
+    trust: bool = False
 
 
 def load(folder: str | os.PathLike[str], checkpoint: str = "last") -> Loaded:
@@ -319,4 +261,4 @@ def load(folder: str | os.PathLike[str], checkpoint: str = "last") -> Loaded:
     task = recipe.task(settings)
     load_weights(task, place.checkpoint(checkpoint))
     task.eval()
-    return Loaded(recipe, settings, task, place.path, told.get("data"))
+    return Loaded(recipe, settings, task, place.path, told.get("data"), bool(told.get("trust_data")))

@@ -90,7 +90,7 @@ class DeepARTemperatures(Trained):
     example = "30 temperatures, and the day of the year (1 … 365) of the last: 31 numbers"
 
     def data(self, settings: TemperatureSettings, root: Root = None) -> Splits:
-        rows = columns(daily_min_temperatures(root, download=True).to_tensor("Temp").numpy())
+        rows = columns(daily_min_temperatures(root, download=root is None).to_tensor("Temp").numpy())
         years = len(rows) // YEAR
         train, held, test = (years - 3) * YEAR, (years - 2) * YEAR, len(rows)
         parts = ((0, train, 1), (train - PAST, held, FUTURE), (held - PAST, test, FUTURE))

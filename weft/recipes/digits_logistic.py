@@ -8,9 +8,9 @@ from typing import Any
 from .. import nn
 from ..models.supervised.linear_models import SoftmaxRegression
 from .base import Goal, Root, Splits, Trained
-from .digits_mlp import DIGITS, digit_splits
+from .digits_mlp import digit_splits
 from .settings import TrainSettings, option
-from .shared import classifier, classify_images
+from .shared import classifier, classify_digits
 
 
 @dataclass(kw_only=True)
@@ -29,7 +29,7 @@ class DigitsLogistic(Trained):
     title = "Handwritten digits of 8×8 pixels, softmax regression"
     Settings = LogisticSettings
     goal = Goal("test_accuracy", at_least=0.94, data="the 360 digits kept for testing (every fifth)")
-    example = "an 8×8 picture, or an array (8, 8) with brightness 0 to 16"
+    example = "a picture of one digit, or an array (8, 8) with brightness 0 (ground) to 16 (ink)"
 
     def data(self, settings: LogisticSettings, root: Root = None) -> Splits:
         return digit_splits(settings)
@@ -38,7 +38,7 @@ class DigitsLogistic(Trained):
         return classifier(nn.Sequential(nn.Flatten(), SoftmaxRegression(64, 10)), settings, splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
-        return classify_images(task, input, (1, 8, 8), DIGITS, white=16)
+        return classify_digits(task, input, 8, white=16)
 
 
 recipe = DigitsLogistic()

@@ -12,9 +12,7 @@ from ..data import load_digits
 from ..models.supervised.mlp import MLP
 from .base import Goal, Root, Splits, Trained
 from .settings import TrainSettings, option
-from .shared import Pair, classifier, classify_images, loaders
-
-DIGITS = [str(digit) for digit in range(10)]
+from .shared import Pair, classifier, classify_digits, loaders
 
 
 @dataclass(kw_only=True)
@@ -35,7 +33,7 @@ class DigitsMLP(Trained):
     title = "Handwritten digits of 8×8 pixels, a network with two hidden layers"
     Settings = DigitsSettings
     goal = Goal("test_accuracy", at_least=0.97, data="the 360 digits kept for testing (every fifth)")
-    example = "an 8×8 picture, or an array (8, 8) with brightness 0 to 16"
+    example = "a picture of one digit, or an array (8, 8) with brightness 0 (ground) to 16 (ink)"
 
     def data(self, settings: DigitsSettings, root: Root = None) -> Splits:
         return digit_splits(settings)
@@ -45,7 +43,7 @@ class DigitsMLP(Trained):
         return classifier(model, settings, splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
-        return classify_images(task, input, (1, 8, 8), DIGITS, white=16)
+        return classify_digits(task, input, 8, white=16)
 
 
 def digit_splits(settings: TrainSettings) -> Splits:

@@ -12,23 +12,38 @@ import weft
 
 from ..errors import OptionError, ShapeError
 from ..tensor import Tensor
+from .photos import fitted, light_on_dark, read_picture
 
 
-def as_images(input: Any, shape: tuple[int, int, int], white: float = 255) -> Tensor:
-    """One image or several as a batch (B, C, H, W) of brightness in [0, 1]; light ink on a dark ground, as in MNIST.
+def as_images(
+    input: Any, shape: tuple[int, int, int], white: float = 255, ink: bool = False
+) -> tuple[Tensor, list[list[str]]]:
+    """One image or several as a batch (B, C, H, W) of brightness in [0, 1], and what was done to each to make it so.
 
     input: a tensor or array (H, W), (C, H, W), (B, C, H, W) or, for one channel, (B, H, W); rows of C·H·W numbers; the
-    path of a picture (scaled to H×W; needs Pillow) or of a `.npy` file. Whole numbers are divided by `white`.
+    path of a picture (of any size; needs Pillow) or of a `.npy` file. Whole numbers are divided by `white`.
+    ink: these are strokes, light on a dark ground as in MNIST: the other polarity is inverted, and pictures of another
+    size are cut to their ink. Other pictures are cut to their middle square.
     """
     if isinstance(input, str | os.PathLike):
-        input = _read_image(Path(input), shape)
+        path = Path(input)
+        if not path.exists():
+            raise OptionError(f"predict: there is no file {path}")
+        if path.suffix != ".npy":
+            image, done = fitted(read_picture(path, shape[0]), shape, ink)
+            return weft.tensor(image[None]), [done]
+        input = np.load(path, allow_pickle=False)
     array = np.asarray(input.detach().numpy() if isinstance(input, Tensor) else input)
     if array.dtype.kind not in "biuf":
         raise OptionError(
             f"predict: expected an image as numbers or a path, got {type(input).__name__} of {array.dtype}"
         )
     scaled = array / white if array.dtype.kind in "iu" else array
-    return weft.tensor(_batch_of(scaled, shape).astype(np.float32))
+    batch = _batch_of(scaled, shape).astype(np.float32)
+    if not np.isfinite(batch).all():
+        raise OptionError("predict: the images have elements that are not finite")
+    made = [light_on_dark(image) if ink else (image, []) for image in batch]
+    return weft.tensor(np.stack([image for image, _ in made])), [done for _, done in made]
 
 
 def _batch_of(array: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
@@ -39,22 +54,6 @@ def _batch_of(array: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     if array.size and (rows or (images and (array.ndim < 4 or array.shape[1] == channels))):
         return array.reshape(-1, channels, height, width)
     raise ShapeError(f"predict: expected images of shape {shape} (channels, height, width), got {array.shape}")
-
-
-def _read_image(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
-    if not path.exists():
-        raise OptionError(f"predict: there is no file {path}")
-    if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("predict: reading pictures needs Pillow: pip install 'weft[images]'") from error
-    channels, height, width = shape
-    with Image.open(path) as picture:
-        small = picture.convert("L" if channels == 1 else "RGB").resize((width, height))
-    pixels = np.asarray(small, np.float32) / 255  # (H, W) or (H, W, 3)
-    return pixels if channels == 1 else pixels.transpose(2, 0, 1)
 
 
 def as_rows(input: Any, columns: int) -> Tensor:

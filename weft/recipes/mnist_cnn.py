@@ -8,9 +8,8 @@ from typing import Any
 from .. import nn
 from ..data.sources import MNIST
 from .base import Goal, Root, Splits, Trained
-from .digits_mlp import DIGITS
 from .settings import option
-from .shared import ImageSettings, classifier, classify_images, image_splits
+from .shared import ImageSettings, classifier, classify_digits, image_splits
 
 
 @dataclass(kw_only=True)
@@ -29,7 +28,7 @@ class MnistCNN(Trained):
     title = "MNIST, a convolutional network"
     Settings = MnistCNNSettings
     goal = Goal("test_accuracy", at_least=0.99, data="MNIST's 10,000 test images")
-    example = "a picture of one digit, light on dark, or an array (28, 28)"
+    example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistCNNSettings, root: Root = None) -> Splits:
         return image_splits(settings, MNIST, root)
@@ -38,7 +37,7 @@ class MnistCNN(Trained):
         return classifier(network(settings.width, settings.dropout), settings, splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
-        return classify_images(task, input, (1, 28, 28), DIGITS)
+        return classify_digits(task, input, 28)
 
 
 def network(width: int, dropout: float) -> nn.Sequential:

@@ -9,8 +9,7 @@ from .. import nn
 from ..data.sources import MNIST
 from ..models.supervised.linear_models import SoftmaxRegression
 from .base import Goal, Root, Splits, Trained
-from .digits_mlp import DIGITS
-from .shared import ImageSettings, classifier, classify_images, image_splits
+from .shared import ImageSettings, classifier, classify_digits, image_splits
 
 
 @dataclass(kw_only=True)
@@ -28,7 +27,7 @@ class MnistLinear(Trained):
     title = "MNIST, softmax regression"
     Settings = MnistLinearSettings
     goal = Goal("test_accuracy", at_least=0.92, data="MNIST's 10,000 test images")
-    example = "a picture of one digit, light on dark, or an array (28, 28)"
+    example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistLinearSettings, root: Root = None) -> Splits:
         return image_splits(settings, MNIST, root)
@@ -37,7 +36,7 @@ class MnistLinear(Trained):
         return classifier(nn.Sequential(nn.Flatten(), SoftmaxRegression(784, 10)), settings, splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
-        return classify_images(task, input, (1, 28, 28), DIGITS)
+        return classify_digits(task, input, 28)
 
 
 recipe = MnistLinear()

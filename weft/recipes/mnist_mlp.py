@@ -9,9 +9,8 @@ from .. import nn
 from ..data.sources import MNIST
 from ..models.supervised.mlp import MLP
 from .base import Goal, Root, Splits, Trained
-from .digits_mlp import DIGITS
 from .settings import option
-from .shared import ImageSettings, classifier, classify_images, image_splits
+from .shared import ImageSettings, classifier, classify_digits, image_splits
 
 
 @dataclass(kw_only=True)
@@ -30,7 +29,7 @@ class MnistMLP(Trained):
     title = "MNIST, a network with two hidden layers"
     Settings = MnistMLPSettings
     goal = Goal("test_accuracy", at_least=0.98, data="MNIST's 10,000 test images")
-    example = "a picture of one digit, light on dark, or an array (28, 28)"
+    example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistMLPSettings, root: Root = None) -> Splits:
         return image_splits(settings, MNIST, root)
@@ -40,7 +39,7 @@ class MnistMLP(Trained):
         return classifier(model, settings, splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
-        return classify_images(task, input, (1, 28, 28), DIGITS)
+        return classify_digits(task, input, 28)
 
 
 recipe = MnistMLP()

@@ -11,9 +11,8 @@ from ..data.sources import MNIST
 from ..errors import OptionError
 from ..models.supervised import VisionTransformer
 from .base import Goal, Root, Splits, Trained
-from .digits_mlp import DIGITS
 from .settings import option
-from .shared import ImageSettings, classifier, classify_images, image_splits
+from .shared import ImageSettings, classifier, classify_digits, image_splits
 
 
 @dataclass(kw_only=True)
@@ -35,7 +34,7 @@ class MnistViT(Trained):
     title = "MNIST, a small vision transformer"
     Settings = MnistViTSettings
     goal = Goal("test_accuracy", at_least=0.975, data="MNIST's 10,000 test images")
-    example = "a picture of one digit, light on dark, or an array (28, 28)"
+    example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistViTSettings, root: Root = None) -> Splits:
         moved = RandomAffine(degrees=10, translate=(0.07, 0.07))
@@ -60,7 +59,7 @@ class MnistViT(Trained):
         return classifier(model, settings, splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
-        return classify_images(task, input, (1, 28, 28), DIGITS)
+        return classify_digits(task, input, 28)
 
 
 recipe = MnistViT()

@@ -150,7 +150,7 @@ class Multi30kTransformer(Trained):
     example = "a German sentence, such as: Zwei Hunde spielen im Schnee."
 
     def data(self, settings: TranslationSettings, root: Root = None) -> TextSplits:
-        parts = [Multi30k(root, split, ("de", "en"), download=True) for split in ("train", "val", "test")]
+        parts = [Multi30k(root, split, ("de", "en"), download=root is None) for split in ("train", "val", "test")]
         sides = [[side[: settings.limit] for side in part.sides] for part in parts]
         tokenizer = BPETokenizer.train(
             [*sides[0][0], *sides[0][1]], vocab_size=settings.subwords, special=SPECIAL, lower=True

@@ -74,7 +74,7 @@ class ShakespeareChar(Trained):
     example = "the beginning of a text, such as ROMEO:"
 
     def data(self, settings: ShakespeareSettings, root: Root = None) -> Splits:
-        train, rest = (encoded(TinyShakespeare(root, split, download=True).text) for split in ("train", "val"))
+        train, rest = (encoded(TinyShakespeare(root, split, download=root is None).text) for split in ("train", "val"))
         parts = train[: settings.limit], rest[: len(rest) // 2], rest[len(rest) // 2 :]
         return loaders(settings, *(windows(part, settings.context) for part in parts), at_once=128)
 

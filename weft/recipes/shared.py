@@ -10,12 +10,13 @@ from typing import Any
 import weft
 
 from .. import nn, optim
-from ..data import DataLoader, TensorDataset
+from ..data import DataLoader, TensorDataset, load_digits
 from ..tensor import Tensor
 from ..train import Classification
 from ..train.supervised import accuracy
 from .base import Splits
 from .inputs import as_images
+from .photos import LEAST_CONTRAST, contrast
 from .settings import TrainSettings, option
 
 Pair = tuple[Tensor, Tensor]  # inputs and targets, as many rows each
@@ -106,7 +107,9 @@ class ImageSettings(TrainSettings):
 
 def image_splits(settings: ImageSettings, source: Callable[..., Any], root: Any, batch_transform: Any = None) -> Splits:
     """Loaders of a source of images, in [0, 1]; the first `holdout` training images are for validation."""
-    train, test = (_images(source(root=root, train=part, download=True), settings.limit) for part in (True, False))
+    train, test = (
+        _images(source(root=root, train=part, download=root is None), settings.limit) for part in (True, False)
+    )
     held = min(settings.holdout, len(train[1]) // 5)
     kept, apart = tuple(part[held:] for part in train), tuple(part[:held] for part in train)
     return loaders(settings, kept, apart if held else None, test, batch_transform=batch_transform)
@@ -138,21 +141,69 @@ def conv_block(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def classify_images(
-    task: nn.Module, input: Any, shape: tuple[int, int, int], classes: list[str], white: float = 255
-) -> Any:
-    """Label and probabilities of one image or several: see `inputs.as_images` for what counts as an image."""
-    images = as_images(input, shape, white)  # (B, C, H, W)
+    task: nn.Module,
+    input: Any,
+    shape: tuple[int, int, int],
+    classes: list[str],
+    white: float = 255,
+    ink: bool = False,
+    known: Callable[[Tensor], list[str | None]] | None = None,
+) -> list[dict[str, Any]]:
+    """Label and probabilities of one image or several: see `inputs.as_images` for what counts as an image.
+
+    Each also has `done`, what was done to the image, and `refused` with the reason (and no label) where it is blank or
+    `known` objects to it. known: images → a reason to refuse each, or None.
+    """
+    images, done = as_images(input, shape, white, ink)  # (B, C, H, W)
+    reasons = [_blank(image) for image in images.numpy()] if ink else [None] * len(images)
+    if known is not None:
+        reasons = [first or second for first, second in zip(reasons, known(images), strict=True)]
     task.eval()
     with weft.no_grad():
         chances = task(images).softmax(1)  # (B, classes)
+    return [_said(row.tolist(), classes, *about) for row, *about in zip(chances, done, reasons, strict=True)]
+
+
+def _said(chances: list[float], classes: list[str], done: list[str], reason: str | None) -> dict[str, Any]:
+    probabilities = {name: round(chance, 4) for name, chance in zip(classes, chances, strict=True)}
+    label = None if reason else max(probabilities, key=probabilities.get)
+    said = {"label": label, "probability": None if reason else probabilities[label], "probabilities": probabilities}
+    return said | ({"done": done} if done else {}) | ({"refused": reason} if reason else {})
+
+
+def _blank(image: Any) -> str | None:
+    found = contrast(image)
+    if found >= LEAST_CONTRAST:
+        return None
+    return f"the picture is blank: its brightness spans {found:.2f} of black to white, {LEAST_CONTRAST} is the least"
+
+
+# ------------------------------------------------------------------------------------------- digits
+
+DIGITS = [str(digit) for digit in range(10)]
+LIKENESS = 0.7  # of the 1,797 digits all but one in a thousand are this like another one
+
+
+def classify_digits(task: nn.Module, input: Any, side: int, white: float = 255) -> list[dict[str, Any]]:
+    """Which digit an image, or each of several, shows; those of 8×8 pixels must resemble a digit that comes with Weft."""
+    return classify_images(task, input, (1, side, side), DIGITS, white, ink=True, known=_unlike if side == 8 else None)
+
+
+def _unlike(images: Tensor) -> list[str | None]:
+    """Why images (B, 1, 8, 8) are no digits: the largest correlation with any of those that come with Weft is too low."""
+    digits, _ = load_digits()
+    likeness = (_units(images.numpy()) @ _units(digits).T).max(1)  # (B, 64) @ (64, 1797) → (B,)
     return [
-        {
-            "label": classes[row.argmax().item()],
-            "probabilities": dict(zip(classes, map(_short, row.tolist()), strict=True)),
-        }
-        for row in chances
+        None
+        if like >= LIKENESS
+        else f"it looks like no digit: its correlation with the nearest of {len(digits):,} known digits is {like:.2f}, "
+        f"{LIKENESS} is the least"
+        for like in likeness
     ]
 
 
-def _short(probability: float) -> float:
-    return round(probability, 4)
+def _units(images: Any) -> Any:
+    """Rows of pixels with mean 0 and length 1: (B, …) → (B, D)."""
+    rows = images.reshape(len(images), -1).astype("float64")
+    rows = rows - rows.mean(1, keepdims=True)
+    return rows / (rows**2).sum(1, keepdims=True).clip(min=1e-12) ** 0.5

@@ -57,7 +57,7 @@ class SST2LSTM(Trained):
     example = "a sentence, such as: a warm , funny film"
 
     def data(self, settings: SST2Settings, root: Root = None) -> TextSplits:
-        train, dev, test = (SST2(root, split, download=True) for split in ("train", "dev", "test"))
+        train, dev, test = (SST2(root, split, download=root is None) for split in ("train", "dev", "test"))
         words = Vocabulary.from_tokens(
             (sentence.split() for sentence in train.sentences),
             specials=[PAD, UNKNOWN],

@@ -118,7 +118,8 @@ class Word2VecShakespeare(Recipe):
 
     def data(self, settings: Word2VecSettings, root: Root = None) -> WordSplits:
         train, rest = (
-            _words(TinyShakespeare(root, part, download=True).text[: settings.limit]) for part in ("train", "val")
+            _words(TinyShakespeare(root, part, download=root is None).text[: settings.limit])
+            for part in ("train", "val")
         )
         known = Vocabulary.from_counts(Counter(train), specials=[UNKNOWN], max_size=settings.words)
         numbers, others = ([known.ids[word] for word in part if word in known.ids] for part in (train, rest))

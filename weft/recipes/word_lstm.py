@@ -88,7 +88,7 @@ class WordLSTM(Trained):
     example = "the beginning of a sentence, such as: The game was"
 
     def data(self, settings: WordLSTMSettings, root: Root = None) -> TextSplits:
-        text, other = (WikiText2(root, split, download=True).tokens for split in ("test", "valid"))
+        text, other = (WikiText2(root, split, download=root is None).tokens for split in ("test", "valid"))
         text = text[: settings.limit]
         words = Vocabulary.from_tokens(
             [text], specials=[UNKNOWN, "<eos>"], unknown=UNKNOWN, min_freq=2, max_size=settings.words

@@ -43,6 +43,7 @@ class FitLoop:
         self.started, self.before = time.perf_counter(), 0.0
         self.measured: set[str] = set()  # metrics that training steps have fed in this epoch
         self.outside: Tree = {}  # random state and validation loader as they were before the validation that runs now
+        self.stepped = False  # whether a step has run in this call
         self.skip = 0  # batches to pass over in a loader that cannot be told where to start
         self.step = self._make_step()
 
@@ -168,6 +169,7 @@ class FitLoop:
         update = position.pending + 1 >= self.step.accumulate
         watch = update and self._watching()
         loss, values, fed = self.step(batch, update, watch)
+        self.stepped = True
         size = batch_size_of(batch)
         numbers = self._numbers(loss, values, size)
         self.task.recorder.feed(fed)

@@ -15,6 +15,7 @@ import math
 import os
 import platform
 import re
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from typing import Any
 from ..errors import OptionError
 from ..io.atomic import replacing
 
-__all__ = ["RunFolder", "runs_folder"]
+__all__ = ["RunFolder", "found_runs", "runs_folder"]
 
 Row = dict[str, Any]
 OWN_FILES = ("*.json", "metrics.*", "events.out.tfevents.*", "*.png", "log.txt", "checkpoints")
@@ -33,6 +34,16 @@ OWN_FILES = ("*.json", "metrics.*", "events.out.tfevents.*", "*.png", "log.txt",
 def runs_folder() -> Path:
     """Where runs go unless they are told: $WEFT_RUNS, or `runs` in the current folder."""
     return Path(os.environ.get("WEFT_RUNS") or "runs")
+
+
+def found_runs(parent: str | os.PathLike[str] | None = None) -> list[RunFolder]:
+    """The runs in a folder, the one that was begun or resumed last at the end; those that cannot be read as well."""
+    parent = runs_folder() if parent is None else Path(parent)
+    dated = []
+    for file in parent.glob("*/settings.json"):
+        with contextlib.suppress(OSError):  # removed meanwhile
+            dated.append((file.stat().st_mtime_ns, file.parent.name, file.parent))
+    return [RunFolder(path) for *_, path in sorted(dated)]
 
 
 class RunFolder:
@@ -47,6 +58,7 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.count = 0  # rows of metrics.jsonl
+        self.made = False  # whether `open` made it
         self._file: Any = None
         self._table_is_old = False
 
@@ -59,14 +71,23 @@ class RunFolder:
             path = parent / (stem if number == 1 else f"{stem}-{number}")
             with contextlib.suppress(FileExistsError):
                 path.mkdir(parents=True)
-                return cls(path).open()
+                run = cls(path).open()
+                run.made = True
+                return run
         raise OptionError(f"{parent}: there are too many folders {stem}-…; give the run another name")
 
     def open(self) -> RunFolder:
         """Make the folder if it is not there, and be ready to append rows."""
+        self.made = self.made or not self.path.exists()
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.count = len(self.rows())
         return self
+
+    def discard(self) -> None:
+        """Remove the folder if `open` made it: a start that failed leaves nothing behind."""
+        self.close()
+        if self.made:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def put_aside(self) -> Path | None:
         """Move an earlier run in this folder to `earlier-1` (2, 3 …) within it; None: there is none."""
@@ -95,6 +116,14 @@ class RunFolder:
         return self.path.name
 
     @property
+    def real(self) -> bool:
+        """Whether a training has left something here that can be read: settings, and figures, a checkpoint or a result."""
+        try:
+            return bool(self.settings) and bool(self.result or self.rows() or any(self.checkpoints.glob("*.weft")))
+        except (OptionError, OSError):
+            return False
+
+    @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
@@ -108,15 +137,18 @@ class RunFolder:
         with replacing(self.path / f"{name}.json") as file:
             file.write((json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode())
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> dict[str, Any]:
         """The content of `<name>.json`; an empty dict if it is not there."""
         path = self.path / f"{name}.json"
         if not path.exists():
             return {}
         try:
-            return _back(json.loads(path.read_text("utf-8")))
+            content = _back(json.loads(path.read_text("utf-8")))
         except ValueError as error:
             raise OptionError(f"{path}: not a readable JSON file: {error}") from None
+        if not isinstance(content, dict):
+            raise OptionError(f"{path}: expected an object with names and values, got {type(content).__name__}")
+        return content
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -213,6 +213,8 @@ class Trainer:
                 self.lock.take()
                 self._start_run(found)
             except OSError as error:
+                if self.run:
+                    self.run.discard()
                 raise disk_error(error, self.run.path if self.run else self.run_folder) from error
         self.saver = Saver(self.run if self.enable_checkpointing else None, self.loop.state)
         self.logbook = Logbook(self.run)
@@ -230,6 +232,7 @@ class Trainer:
             if self.enable_checkpointing:
                 write_checkpoints(self.loop.state(), run.checkpoints, ["last.weft"])
         else:
+            run.write_json("settings", run.settings | self._described() | self.settings)
             run.log(f"resumed from {found[0].name} at epoch {self.current_epoch}, step {self.global_step}")
 
     def _described(self) -> dict[str, Any]:
@@ -253,8 +256,12 @@ class Trainer:
             raise disk_error(self.saver.error, self.run.path) from self.saver.error
 
     def _broken_off(self, error: BaseException) -> None:
-        """Ctrl-C or an error: save what is whole, and say how to go on."""
+        """Ctrl-C or an error: save what is whole, and say how to go on. A start that failed leaves no folder."""
         self.hook("on_exception", error)
+        if self._never_started(error):
+            self.logbook.close()
+            self.run.discard()
+            return
         kept = self.saver.run is not None and self.signals.safe
         if kept:
             self.saver.want("last")
@@ -262,10 +269,14 @@ class Trainer:
         self.history.stopped_by = _cause(error)
         self._finish(finished=False)
         if kept and isinstance(error, KeyboardInterrupt):
-            self.display.say(
-                f"Interrupted at epoch {self.current_epoch + 1}, step {self.global_step}. Saved; to continue: "
-                f"Trainer(run_folder={str(self.run.path)!r}).fit(…, resume=True)"
-            )
+            where = f"Interrupted at epoch {self.current_epoch + 1}, step {self.global_step}; saved"
+            call = f"Trainer(run_folder={str(self.run.path)!r}).fit(…, resume=True)"
+            self.display.say(where + ("." if "recipe" in self.settings else f". To continue: {call}"))
+
+    def _never_started(self, error: BaseException) -> bool:
+        """Whether an error came before the first step of a new run: there is nothing to look at or to continue."""
+        new = self.run is not None and self.run.made and not self.loop.stepped
+        return new and not isinstance(error, KeyboardInterrupt)
 
     def _finish(self, finished: bool) -> None:
         """Close the run: the result, the curves."""
@@ -297,7 +308,8 @@ class Trainer:
         except OSError as error:
             warnings.warn(f"{self.run.path}: the result could not be written: {error}", stacklevel=2)
         self.display.say(
-            f"{history.seconds:.1f} s, {history.data_wait:.1%} of the training time waiting for data; run: {self.run.path}"
+            f"{history.seconds:.1f} s, {history.data_wait:.1%} of the training time waiting for data"
+            + ("" if "recipe" in self.settings else f"; run: {self.run.path}")
         )
 
     def _draw(self) -> None:

@@ -1,4 +1,4 @@
-"""Every test begins without $WEFT_DATA and with an empty cache; `real` is the folder of the real files, if it is there."""
+"""Every test begins with trust in made-up files, without $WEFT_DATA and with an empty cache; `real` is the folder of the real files, if it is there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ REAL = Path(os.environ.get("WEFT_DATA") or BESIDE)
 @pytest.fixture(autouse=True)
 def no_folders(monkeypatch, tmp_path_factory):
     monkeypatch.delenv("WEFT_DATA", raising=False)
+    monkeypatch.setenv("WEFT_TRUST_DATA", "1")  # made-up files have other digests
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 

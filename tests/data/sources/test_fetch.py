@@ -202,11 +202,16 @@ def test_search_order(tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_DATA", str(data))
     cache = sources.cache_folder()
     assert cache == Path(os.environ["XDG_CACHE_HOME"]) / "weft" / "data"
-    for folder in (cache, data, root):  # the last one made is first in the order
+    for folder in (cache, data, root):
         (folder / "set").mkdir(parents=True)
+    for folder in (cache, data):  # the last one made is first in the order
         (folder / "set" / "file.bin").write_bytes(BODY)
-        assert fetch.find(source(), root) == folder / "set" / "file.bin"
-    assert fetch.find(source()) == data / "set" / "file.bin"
+        assert fetch.find(source()) == folder / "set" / "file.bin"
+    with pytest.raises(sources.SourceError, match=rf"not found \(searched {root}\)"):
+        fetch.find(source(), root)  # what lies elsewhere is not what was asked for
+    assert fetch.find(source(url="http://127.0.0.1:9/"), root, download=True) == data / "set" / "file.bin"
+    (root / "set" / "file.bin").write_bytes(BODY)
+    assert fetch.find(source(), root) == root / "set" / "file.bin"
 
 
 @pytest.mark.parametrize("place", ["file.bin", "raw/file.bin", "set/file.bin", "set/file.bin.gz", "Set/raw/file.bin"])
@@ -250,10 +255,26 @@ def test_offline(tmp_path):
     assert leftovers(tmp_path / "set") == set()
 
 
-def test_another_file_gives_a_warning(tmp_path):
+def test_another_file_is_refused_unless_trusted(tmp_path, monkeypatch):
+    monkeypatch.delenv("WEFT_TRUST_DATA")
     (tmp_path / "file.bin").write_bytes(BODY[:-1])
-    with pytest.warns(sources.SourceWarning, match=r"file.bin is not the canonical set/file.bin: its SHA256 is not"):
+    said = r"file.bin is not the canonical set/file.bin: its SHA256 is not"
+    with pytest.raises(sources.DigestError, match=f"{said}.*Fetch it again"):
+        fetch.find(source(), tmp_path)
+    assert (tmp_path / "file.bin").read_bytes() == BODY[:-1]
+    with sources.trusted(), pytest.warns(sources.SourceWarning, match=said):
         assert fetch.find(source(), tmp_path).name == "file.bin"
+    with sources.trusted(False), pytest.raises(sources.DigestError):
+        fetch.find(source(), tmp_path)
+
+
+def test_files_that_are_found_are_noted(server, tmp_path):
+    with sources.noting() as files:
+        fetch.find(source(server), tmp_path, download=True)
+        fetch.find(source(server), tmp_path)
+    assert files == [tmp_path / "set" / "file.bin"]
+    fetch.find(source(server), tmp_path)
+    assert len(files) == 1
 
 
 @pytest.mark.parametrize("level", [1, 9])

@@ -1,7 +1,8 @@
 """Sources of real data: the canonical files of well-known sets, tables, text, graphs and series.
 
-Every set takes `root=` (a folder), looks into $WEFT_DATA and the cache (~/.cache/weft/data) next, and with
-`download=True` fetches what is missing, verified by its digest. An error says which file belongs where.
+Every set takes `root=`, a folder, and without it looks into $WEFT_DATA and the cache (~/.cache/weft/data); with
+`download=True` it fetches what is missing. Files are verified by their digests, also local ones: another file is
+refused, unless `trusted()`. An error says which file belongs where.
 
     >>> train = sources.MNIST("data", download=True).as_tensors()  # doctest: +SKIP
 """
@@ -11,6 +12,7 @@ from ...runtime.lazy import later as _later
 _NAMES: dict[str, tuple[str, ...]] = {
     "errors": ("DigestError", "DownloadError", "MissingExtraError", "SourceError", "SourceWarning"),
     "fetch": ("cache_folder", "download", "find"),
+    "trust": ("noting", "trusted"),
     "files": ("unpack",),
     "idx": ("MNIST", "FashionMNIST", "KMNIST", "read_idx"),
     "cifar": ("CIFAR10", "CIFAR100"),

@@ -24,6 +24,7 @@ from .fetch import Folder, cache_folder, compare, find, folders, places
 from .files import content, unpack
 from .images import ImageSet, Transform
 from .pickles import read_pickle
+from .trust import note
 
 __all__ = ["CIFAR10", "CIFAR100"]
 
@@ -88,6 +89,8 @@ class Form:
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             raise SourceError(f"{folder}: {', '.join(missing)} should lie beside the other files of CIFAR")
+        for name in names:
+            note(folder / name)
         batches = [self.read(folder / name, labels) for name in names]
         return np.concatenate([images for images, _ in batches]), np.concatenate([found for _, found in batches])
 

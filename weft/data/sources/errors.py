@@ -17,7 +17,7 @@ class DownloadError(WeftError, OSError):
 
 
 class DigestError(DownloadError):
-    """A fetched file is not the one its project publishes; it has been removed."""
+    """A file is not the one its project publishes: a fetched one has been removed, a local one is refused."""
 
 
 class SourceWarning(UserWarning):

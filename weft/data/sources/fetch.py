@@ -1,4 +1,4 @@
-"""Finding the files of a set: a given folder, $WEFT_DATA, the cache, and at last a download that is verified.
+"""Finding the files of a set: in a given folder, or else in $WEFT_DATA and the cache, and at last a verified download.
 
 A download continues a `.part` file that an earlier one left, is compared with the published digest, and takes its
 name only then: a file under its own name is always whole.
@@ -14,14 +14,14 @@ import os
 import sys
 import urllib.error
 import urllib.request
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from .catalogue import FILES, Source
-from .errors import DigestError, DownloadError, SourceError, SourceWarning
+from .errors import DigestError, DownloadError, SourceError
 from .files import gunzipped, is_gzip
+from .trust import note, refuse
 
 __all__ = ["cache_folder", "download", "find", "folders"]
 
@@ -37,27 +37,39 @@ def cache_folder() -> Path:
 
 
 def folders(root: Folder = None) -> list[Path]:
-    """The folders that are searched, in order: `root`, $WEFT_DATA, the cache."""
-    given = [root, os.environ.get("WEFT_DATA")]
-    return [Path(folder).expanduser() for folder in given if folder] + [cache_folder()]
+    """The folders that are searched, in order: `root` alone if it is given, else $WEFT_DATA and the cache."""
+    if root:
+        return [Path(root).expanduser()]
+    given = os.environ.get("WEFT_DATA")
+    return [*([Path(given).expanduser()] if given else []), cache_folder()]
 
 
 def find(source: Source | str, root: Folder = None, download: bool = False) -> Path:
     """The path of a canonical file, after a download if `download` allows one.
 
     Each folder may hold the layout of the catalogue ("mnist/train-images-idx3-ubyte.gz") or the file itself, packed
-    by gzip or not. A file that differs from the canonical one is used, with a warning.
+    by gzip or not. With `root`, no other folder is looked into unless `download` allows to fetch the file anyway. A file
+    that differs from the canonical one is refused, unless `trusted()`.
     """
     source = FILES[source] if isinstance(source, str) else source
-    for path in places(source, root):
+    for path in (*places(source, root), *(places(source) if root and download else ())):
         if path.is_file():
             compare(path, source)
             return path
     if not download:
-        raise SourceError(_advice(source, root, "not found", "pass download=True, or " if source.url else ""))
+        raise SourceError(
+            _advice(
+                source,
+                root,
+                "not found",
+                "pass download=True (weft train: leave out --data), or " if source.url else "",
+            )
+        )
     if not source.url:
         raise SourceError(_advice(source, root, "not found, and no address is known to download it from"))
-    return _fetch(source, folders(root)[0] if root else cache_folder())
+    path = _fetch(source, folders(root)[0] if root else cache_folder())
+    note(path)
+    return path
 
 
 def places(source: Source, root: Folder = None) -> Iterator[Path]:
@@ -100,15 +112,11 @@ def file_digest(path: Path, algorithm: str) -> str:
 
 
 def compare(path: Path, source: Source | None) -> None:
-    """Warn if a file that was found is known to be another one than the canonical."""
+    """Note a file that was found; if it is known to be another one than the canonical, refuse it or warn."""
+    note(path)
     status = path.stat()
     if source is not None and not _is_canonical(path, source, status.st_size, status.st_mtime_ns):
-        warnings.warn(
-            f"{path} is not the canonical {source.path}: its {_algorithm(source.digest).upper()} is not "
-            f"{source.digest}; it is read nevertheless",
-            SourceWarning,
-            stacklevel=4,
-        )
+        refuse(path, source.path, _algorithm(source.digest).upper(), source.digest)
 
 
 @functools.lru_cache(maxsize=512)
