@@ -12,6 +12,9 @@ TEST := $(VENV)/test.stamp
 PEERS := $(VENV)/peers.stamp
 # The version of ruff that pyproject.toml names: style needs nothing else.
 RUFF := $(shell sed -n 's/.*"\(ruff[^"]*\)".*/\1/p' pyproject.toml)
+# The suite of data-apis/array-api-tests, and how many examples it draws for each function.
+ARRAY_API_TESTS ?=
+EXAMPLES ?= 20
 # Options for the comparison of whole training steps: make bench BENCH="--quick --tasks mlp_small,lstm"
 BENCH ?=
 # Test workers, and products as small as the demo's, gain nothing from threads that fight for the same cores.
@@ -25,7 +28,7 @@ SHARE ?= 1/1
 THREADED := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) MKL_NUM_THREADS=$(THREADS)
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all test-v3 lint format demo bench docs clean
+.PHONY: help test test-all test-v3 array-api array-api-there lint format demo bench docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -46,6 +49,17 @@ lint: $(LINT) ## style and common mistakes, changing nothing
 format: $(LINT) ## rewrite files in the house style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
+
+array-api: array-api-there $(TEST) ## the Array-API standard's own suite: make array-api ARRAY_API_TESTS=its/folder
+	cd "$(ARRAY_API_TESTS)" && $(ONE_THREAD) ARRAY_API_TESTS_MODULE=weft.array_api \
+		$(abspath $(RUN)) -m pytest --max-examples=$(EXAMPLES) array_api_tests
+
+array-api-there:
+	@test -d "$(ARRAY_API_TESTS)/array_api_tests" || { \
+		echo "ARRAY_API_TESTS must name a clone of the suite, got '$(ARRAY_API_TESTS)'. Get it, then run again:"; \
+		echo "  git clone --recursive https://github.com/data-apis/array-api-tests"; \
+		echo "  $(RUN) -m pip install -r array-api-tests/requirements.txt"; \
+		echo "  make array-api ARRAY_API_TESTS=array-api-tests"; exit 2; } >&2
 
 demo: $(PLOTS) ## train a network on handwritten digits; figures, curves and checkpoints go to runs/
 	$(ONE_THREAD) $(VENV)/bin/weft train digits-mlp

@@ -203,7 +203,7 @@ COMPLEX = {
         inf nan inf nan; nan zero nan ±0; nan nz nan nan; nan nan nan nan""",
     "exp": """zero 0 1 0; fin inf nan nan; fin nan nan nan; inf 0 inf 0; -inf inf ±0 ±0; inf inf ±inf nan;
         -inf nan ±0 ±0; inf nan ±inf nan; nan 0 nan 0; nan nz nan nan; nan nan nan nan""",
-    "expm1": """0 0 ±0 0; -0 0 ±0 0; fin inf nan nan; fin nan nan nan; inf 0 inf 0; -inf inf -1 ±0; inf inf ±inf nan;
+    "expm1": """0 0 0 0; -0 0 0 0; fin inf nan nan; fin nan nan nan; inf 0 inf 0; -inf inf -1 ±0; inf inf ±inf nan;
         -inf nan -1 ±0; inf nan ±inf nan; nan 0 nan 0; nan nz nan nan; nan nan nan nan""",
     "log": """-0 0 -inf ~pi; 0 0 -inf 0; fin inf inf ~pi/2; fin nan nan nan; -inf pos inf ~pi; inf pos inf 0;
         -inf inf inf ~3*pi/4; inf inf inf ~pi/4; ±inf nan inf nan; nan fin nan nan; nan inf inf nan; nan nan nan nan""",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -386,6 +388,39 @@ def test_training_arrives_at_newtons_solution(make, c):
     np.testing.assert_allclose(
         trained.predict_proba(x.float()).detach(), exact.predict_proba(x.float()).detach(), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("make, c", [(lambda: LogisticRegression(3), 2), (lambda: SoftmaxRegression(3, 3), 3)])
+def test_training_that_stops_far_from_the_optimum_says_so(make, c):
+    """The usual 100 epochs reach half of the weights; the warning tells how far the loss is from its minimum."""
+    x, y = tensors(*classes(c=c))
+    exact, trained = make().double(), make().double()
+    truth = exact.solve(x, y)[-1] / len(x)
+    with pytest.warns(UserWarning, match=r"after 20 epochs the loss is .* can fall by about .* momentum=0\.9") as told:
+        curve = trained.fit(x, y, epochs=20)
+    said = float(re.search(r"about ([-+.e\d]+) more", str(told[0].message))[1])
+    assert said == pytest.approx(curve[-1] - truth, rel=0.5)
+    assert trained.linear.weight.norm().item() < 0.8 * exact.linear.weight.norm().item()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained.fit(x, y, lr=0.5, epochs=400, momentum=0.9)
+    np.testing.assert_allclose(trained.predict_proba(x).detach(), exact.predict_proba(x).detach(), atol=1e-2)
+
+
+def test_a_line_that_is_not_reached_is_named():
+    x = weft.linspace(-1, 1, 20, dtype=weft.float64)[:, None]
+    with pytest.warns(UserWarning, match="LinearRegression.fit: after 5 epochs"):
+        LinearRegression(1).double().fit(x, 3 * x[:, 0] + 1, epochs=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LinearRegression(1).double().fit(x, 3 * x[:, 0] + 1, epochs=200, lr=0.5)
+        assert LinearRegression(1).fit(x.float(), x[:, 0].float(), epochs=0) == []
+
+
+def test_separable_classes_are_named_by_training_too():
+    x, y = tensors(*separable(0))
+    with pytest.warns(UserWarning, match="ridge > 0 if the classes are separable"):
+        LogisticRegression(3).double().fit(x, y, epochs=300)
 
 
 def test_huge_scores_stay_finite():

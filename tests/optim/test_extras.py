@@ -13,6 +13,7 @@ import scipy.linalg
 import torch
 
 import weft
+from weft.errors import OptionError
 from weft.optim.line_search import Point, strong_wolfe
 
 from .problems import Walk, parameter
@@ -285,6 +286,48 @@ def test_range_test_restores_buffers_and_state_even_after_an_error() -> None:
         weft.optim.lr_range_test(model, optimizer, failing, [x], start_lr=1.0, end_lr=0.1)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_range_test_on_small_problems_suggests_a_rate_that_trains(seed: int) -> None:
+    """64 rows in batches of 8: their losses differ more than a step changes them. 20 passes come near the best line."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((64, 10))
+    y = x @ rng.standard_normal(10) + 0.5 * rng.standard_normal(64)
+    best = np.mean((x @ np.linalg.lstsq(x, y)[0] - y) ** 2)
+    weft.manual_seed(seed)
+    model = weft.nn.Linear(10, 1, bias=False).double()
+    optimizer = weft.optim.SGD(model.parameters(), lr=1.0)
+    rows = [(weft.from_numpy(x[i : i + 8]), weft.from_numpy(y[i : i + 8])) for i in range(0, 64, 8)]
+
+    def loss(batch: Any) -> Any:
+        return weft.nn.functional.mse_loss(model(batch[0])[:, 0], batch[1])
+
+    found = weft.optim.lr_range_test(model, optimizer, loss, rows)
+    assert found.lrs[-1] / 300 < found.suggestion < found.lrs[-1] / 3
+    optimizer.param_groups[0]["lr"] = found.suggestion
+    for batch in rows * 20:
+        optimizer.zero_grad()
+        loss(batch).backward()
+        optimizer.step()
+    assert sum(loss(batch).item() for batch in rows) / 8 < 1.5 * best
+
+
+@pytest.mark.parametrize("cycle", [1, 7, 1000])
+def test_range_test_suggests_nothing_from_noise(cycle: int) -> None:
+    """Losses that do not depend on the parameter."""
+    model = weft.nn.ParameterList([parameter(weft, np.array([1.0]))])
+    optimizer = weft.optim.SGD(model.parameters(), lr=0.3)
+    for seed in range(6):
+        rng, batches = np.random.default_rng(seed), list(np.random.default_rng(seed).standard_normal(cycle))
+        for noise in (0.0, 0.3):
+            found = weft.optim.lr_range_test(
+                model,
+                optimizer,
+                lambda b, n=noise, r=rng: 0 * model[0].sum() + 5 + b + n * r.standard_normal(),
+                batches,
+            )
+            assert found.suggestion is None and len(found.lrs) == 100, (seed, noise)
+
+
 # ------------------------------------------------------------------------------------- penalties
 
 
@@ -313,6 +356,12 @@ def test_penalties_with_a_strength_for_each_layer() -> None:
     assert weft.optim.l1_penalty(tensors, [3.0, 1.0]).item() == pytest.approx(expected)
     assert weft.optim.l2_penalty(tensors[1:]).item() == pytest.approx((abs(tensors[1].numpy()) ** 2).sum() / 2)
     assert weft.optim.l1_penalty(model, {}).item() == 0.0
+    for penalty in (weft.optim.l1_penalty, weft.optim.l2_penalty):
+        for wrong in ({"encoder.*": 1.0}, {"*.weight": 1.0, "2.*": 0.5}, {"weight": 1.0}):
+            with pytest.raises(OptionError, match=r"fits no parameter; their names are 0\.weight, 0\.bias"):
+                penalty(model, wrong)
+        with pytest.raises(OptionError, match="fits no parameter"):
+            penalty(tensors, {"*.weight": 1.0})  # tensors have no names
     with pytest.raises(ValueError, match="4 parameters, but 1 strengths"):
         weft.optim.l1_penalty(model, [1.0])
 

@@ -39,7 +39,7 @@ def _expm1(x: Tensor) -> Tensor:
     y = x.expm1()
     if x.dtype.category != COMPLEX:
         return y
-    real_line = weft.complex(x.real.expm1(), x.imag)  # keeps the sign of a zero imaginary part
+    real_line = weft.complex(x.real.expm1() + 0.0, x.imag)  # keeps the sign of a zero imaginary part; −0 + 0 is 0
     y = weft.where(x.imag == 0, real_line, y)
     return weft.where(x.real.isfinite() & x.imag.isfinite() | (x.imag == 0), y, x.exp() - 1)
 

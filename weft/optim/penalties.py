@@ -10,7 +10,7 @@ from typing import Any
 import weft
 
 from ..autograd.modes import no_grad
-from ..errors import ShapeError
+from ..errors import OptionError, ShapeError
 from ..nn.module import Module
 from ..tensor import Tensor
 
@@ -24,7 +24,7 @@ def l1_penalty(parameters: Module | Iterable[Any], strength: Strength = 1.0) -> 
 
     `parameters` is a module, or tensors, or (name, tensor) pairs. `strength` is one λ, or one for each parameter, or a
     mapping from patterns of names to λ: {'encoder.*': 1e-4, '*.weight': 1e-5}; the first pattern that fits counts,
-    names that fit none are left alone.
+    names that fit none are left alone. A pattern that fits no name is an error: it would penalise nothing.
     """
     return _penalty(parameters, strength, lambda x: x.abs().sum())
 
@@ -47,6 +47,12 @@ def _penalty(parameters: Module | Iterable[Any], strength: Strength, norm: Calla
 
 def _strengths(strength: Strength, names: list[str]) -> list[float]:
     if isinstance(strength, Mapping):
+        unused = [pattern for pattern in strength if not any(fnmatchcase(name, pattern) for name in names)]
+        if unused:
+            raise OptionError(
+                f"penalty: the pattern {unused[0]!r} fits no parameter; their names are {', '.join(names[:8]) or 'none'}"
+                f"{' …' if len(names) > 8 else ''}; give a module or (name, tensor) pairs"
+            )
         return [next((s for pattern, s in strength.items() if fnmatchcase(name, pattern)), 0.0) for name in names]
     if isinstance(strength, Sequence):
         if len(strength) != len(names):

@@ -10,6 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..autograd.modes import no_grad
 from ..nn.module import Module
 from ..tensor import Tensor
@@ -25,7 +27,7 @@ class RangeTest:
 
     lrs: the rates that were tried, rising
     losses: losses[i] was measured before the step with rate lrs[i]
-    suggestion: the rate where the smoothed loss falls most steeply in log ε, None if it never falls
+    suggestion: the rate where the loss falls most steeply in log ε, None where it nowhere falls by more than its noise
     """
 
     lrs: list[float]
@@ -52,6 +54,10 @@ def lr_range_test(
     `loss(batch)` computes the loss of `model`; `batches` are gone through again and again. The run ends when the loss
     is not finite or exceeds `diverged_at` times the smallest (smoothed) loss. Model and optimiser are afterwards as
     they were before. `smoothing` is the weight of a new loss in the moving average. N2 §3.4.3 on the choice of ε.
+
+    Losses of small batches differ by chance more than by the rate. So the means of two neighbouring windows are compared,
+    each of whole passes through the batches where there are few, up to the lowest such mean; the fall must be four times
+    what the scatter of one batch's losses explains.
     """
     if not 0 < start_lr < end_lr or steps < 2:
         raise ValueError(
@@ -59,15 +65,15 @@ def lr_range_test(
         )
     lrs: list[float] = []
     losses: list[float] = []
-    average = _MovingAverage(smoothing)
+    average, source = _MovingAverage(smoothing), _Cycle(batches)
     with _restored(model, optimizer):
-        for i, batch in enumerate(itertools.islice(_again_and_again(batches), steps)):
+        for i, batch in enumerate(itertools.islice(source, steps)):
             lrs.append(start_lr * (end_lr / start_lr) ** (i / (steps - 1)))
             losses.append(_train_once(optimizer, loss, batch, lrs[-1]))
             average.add(losses[-1])
             if not math.isfinite(losses[-1]) or average.value > diverged_at * abs(average.smallest):
                 break
-    return RangeTest(lrs, losses, _steepest(lrs, average.values))
+    return RangeTest(lrs, losses, _steepest(lrs, losses, source.length))
 
 
 def _train_once(optimizer: Optimizer, loss: Callable[[Any], Tensor], batch: Any, lr: float) -> float:
@@ -99,23 +105,47 @@ class _MovingAverage:
         return min(self.values)
 
 
-def _steepest(lrs: list[float], values: list[float]) -> float | None:
-    """The rate at the middle of the steepest fall over log ε (equal steps, so differences will do)."""
-    finite = [v for v in values if math.isfinite(v)]
-    falls = [(after - before, i) for i, (before, after) in enumerate(zip(finite, finite[2:], strict=False))]
-    if not falls or min(falls)[0] >= 0:
+def _steepest(lrs: list[float], losses: list[float], cycle: int | None) -> float | None:
+    """The rate between the two windows with the steepest fall (log ε has equal steps, so differences will do).
+
+    cycle: after how many steps the batches come again, None if they did not.
+    """
+    values = np.array(list(itertools.takewhile(math.isfinite, losses)))
+    window = max(len(values) // 10, 1)
+    if cycle is not None and cycle <= len(values) // 4:
+        window = -(-window // cycle) * cycle  # whole passes: every batch is in both windows as often
+    if len(values) < 2 * window + 1:
         return None
-    return lrs[min(falls)[1] + 1]
+    means = np.convolve(values, np.full(window, 1 / window), "valid")  # means[j] of the values from j on
+    falls = means[:-window] - means[window:]
+    falls = falls[: max(int(means.argmin()) - window + 1, 0)]  # none beyond the lowest mean: there it diverges
+    if not len(falls) or falls.max() <= max(4 * _noise(values, cycle) * math.sqrt(2 / window), 0):
+        return None
+    return lrs[int(falls.argmax()) + window]
 
 
-def _again_and_again(batches: Iterable[Any]) -> Iterator[Any]:
-    while True:
-        empty = True
-        for batch in batches:
-            empty = False
-            yield batch
-        if empty:
-            raise ValueError("lr_range_test: `batches` is empty, or an iterator that ended; give a list or a loader")
+def _noise(values: np.ndarray, cycle: int | None) -> float:
+    """The scatter of the losses of one batch (or of all, if none came twice) from step to step, trends left out."""
+    lag = cycle if cycle is not None and cycle < len(values) else 1
+    return 1.4826 * float(np.median(np.abs(values[lag:] - values[:-lag]))) / math.sqrt(2)
+
+
+class _Cycle:
+    """The batches again and again; length: how many there are, known after the first pass."""
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self.batches, self.length = batches, None
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            count = 0
+            for count, batch in enumerate(self.batches, 1):
+                yield batch
+            if not count:
+                raise ValueError(
+                    "lr_range_test: `batches` is empty, or an iterator that ended; give a list or a loader"
+                )
+            self.length = count
 
 
 @contextmanager
