@@ -208,6 +208,31 @@ def test_the_error_says_it_once_and_travels():
     assert str(again) == str(caught.value) and isinstance(again, AttributeError)
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("from weft import tnesor", "did you mean `tensor`"),
+        ("from weft.nn import Linear, Conv2D", "did you mean `Conv2d`"),
+        ("from weft import jit", "`weft.compile`"),
+        ("from weft.optim import StepLR", r"it is weft\.optim\.lr_scheduler\.StepLR"),
+        ("from weft.linalg import sovle", "did you mean `solve`"),
+    ],
+)
+def test_imports_say_it_too(line, words):
+    with pytest.raises(ImportError, match=words) as caught:
+        exec(line, {})
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_imports_of_what_is_there_work():
+    exec(
+        "from weft import nn, conv2d, tensor, linalg\nfrom weft.data import loader, MNIST\nfrom weft.nn import local",
+        {},
+    )
+    with pytest.raises(ModuleNotFoundError):
+        exec("import weft.no_such_module", {})
+
+
 def test_asking_costs_nothing(tmp_path):
     """`hasattr` neither imports packages nor compares names."""
     program = (

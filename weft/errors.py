@@ -12,6 +12,7 @@ __all__ = [
     "GeneratorError",
     "IndexRangeError",
     "LinAlgError",
+    "MissingImportError",
     "MissingNameError",
     "OptionError",
     "OutOfMemoryError",
@@ -85,3 +86,9 @@ class MissingNameError(WeftError, AttributeError):
         from .runtime.missing import explained
 
         return explained(*self.args)
+
+
+class MissingImportError(WeftError, ImportError):
+    """A name that `from weft import …` asked for in vain."""
+
+    __str__ = MissingNameError.__str__

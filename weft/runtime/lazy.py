@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from opcode import opmap
+from types import FrameType, MappingProxyType
 from typing import Any
 
-from ..errors import MissingNameError
+from ..errors import MissingImportError, MissingNameError
 
 
 def later(
@@ -28,7 +29,7 @@ def later(
         if name in whole:
             return importlib.import_module(f"{package}.{name}")
         if name not in homes:
-            raise MissingNameError(package, name)
+            raise (MissingImportError if _imports_names(sys._getframe(1)) else MissingNameError)(package, name)
         found = namespace[name] = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
         return found
 
@@ -38,6 +39,11 @@ def later(
         return sorted(name for name in names if not name.startswith("_") or name.startswith("__"))
 
     return find, listed
+
+
+def _imports_names(frame: FrameType) -> bool:
+    """Whether a frame is at `from … import …`, where Python would not let the text of an AttributeError through."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 class LazyFunction:
