@@ -29,7 +29,10 @@ def explain_arguments(classes: Iterable[type], common: Mapping[str, str] | None 
 
 def arguments_of(cls: type) -> list[str]:
     """The named arguments of its constructor."""
-    code = getattr(cls.__init__, "__code__", None)
+    made = cls.__init__
+    while hasattr(made, "__wrapped__"):
+        made = made.__wrapped__
+    code = getattr(made, "__code__", None)
     if code is None:  # Python's own
         return []
     return list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
