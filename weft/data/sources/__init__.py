@@ -28,8 +28,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "series": ("JSBChorales", "Scaler", "Windows", "piano_roll", "split_by_time"),
 }
 
-# What `weft.data` offers of it: the sets themselves and tables, not how files are found and read.
-SETS = tuple(name for part, names in _NAMES.items() if part not in ("errors", "fetch", "files") for name in names)
+# What `weft.data` offers of it: the sets themselves and tables, not how files are found and trusted.
+_PARTS = ("idx", "cifar", "image_folder", "tables", "read_tables", "tabular", "text", "graphs", "series")
+SETS = tuple(name for part in _PARTS for name in _NAMES[part])
 
 __all__ = [name for names in _NAMES.values() for name in names]
 
