@@ -104,3 +104,24 @@ def test_affine_grid_generator():
 def test_errors(call, words):
     with pytest.raises((RuntimeError, ValueError), match=words):
         call(weft.tensor(X).float())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: weft.native_layer_norm(x, (3, 5), None, None, 1e-5),
+        lambda x: weft.native_group_norm(x, None, None, 2, 4, 15, 2, 1e-5),
+        lambda x: weft.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
+        lambda x: weft.native_dropout(x, 0.4, True),
+        lambda x: (weft.grid_sampler_2d(x, weft.zeros(2, 2, 2, 2), 0, 0, False),),
+        lambda x: (weft.nn.functional.swiglu(x, 1), weft.uniform(-2.0, 5.0, (7,))),
+    ],
+)
+def test_compiled_as_eager(function):
+    x = weft.tensor(X).float()
+    weft.manual_seed(3)
+    wanted = [*function(x), *function(x)]
+    weft.manual_seed(3)
+    compiled = weft.compile(function)
+    for found, value in zip([*compiled(x), *compiled(x)], wanted, strict=True):
+        weft.testing.assert_close(found, value)
