@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 import weft
+from weft.data import Graph, synthetic
 from weft.data import augment as A
 from weft.errors import DtypeError, OptionError, ShapeError
 
@@ -259,3 +260,62 @@ def test_graph_errors(graph, error, message):
 
 def test_every_name_is_there():
     assert all(hasattr(A, name) for name in A.__all__) and set(A.__all__) <= set(dir(A))
+
+
+def whole(seed: int = 0) -> Graph:
+    """A graph with all that a `Graph` may have, each entry telling its node or edge."""
+    edges = np.array([*PLAIN.edges, *(edge[::-1] for edge in PLAIN.edges)]).T
+    node = np.arange(30)
+    return Graph(
+        weft.from_numpy(edges),
+        x=weft.from_numpy(np.random.default_rng(seed).standard_normal((30, 4)).astype(np.float32)),
+        y=weft.from_numpy(node),
+        edge_attr=weft.from_numpy(edges.T * 1.0),  # (E, 2): the numbers of its ends
+        train_mask=weft.from_numpy(node < 10),
+        test_mask=weft.from_numpy(node >= 20),
+    )
+
+
+@pytest.mark.parametrize("transform", OF_GRAPHS, ids=lambda t: type(t).__name__)
+def test_graphs_of_every_origin_are_augmented(transform):
+    drawn = synthetic.sbm(40, classes=2, p_in=0.4, p_out=0.1, seed=0)
+    several = Graph.join([Graph(weft.tensor([[0, 1], [1, 0]]), y=weft.tensor([7]), num_nodes=3) for _ in range(5)])
+    for graph in (whole(), drawn, several):
+        if graph.x is None and isinstance(transform, A.MaskFeatures):
+            with pytest.raises(OptionError, match="a graph with features"):
+                transform(graph)
+            continue
+        before = {field: getattr(graph, field) for field in graph.__dataclass_fields__}
+        found = transform(graph, generator())
+        assert type(found) is Graph and (found.x is None) == (graph.x is None)
+        if graph.x is not None:  # the same as of a tuple
+            x, edges = transform((graph.x, graph.edge_index), generator())
+            np.testing.assert_array_equal(found.x, x)
+            np.testing.assert_array_equal(found.edge_index, edges)
+        assert all(getattr(graph, field) is value for field, value in before.items())
+        assert found.num_nodes == (len(found.batch) if graph.batch is not None else len(found.x))
+    if not isinstance(transform, A.MaskFeatures):
+        assert transform(several, generator()).y.tolist() == [7] * 5  # of graphs, not of nodes
+
+
+@pytest.mark.parametrize("transform", OF_GRAPHS, ids=lambda t: type(t).__name__)
+def test_labels_masks_and_attributes_follow_their_nodes_and_edges(transform):
+    graph = whole()
+    found = transform(graph, generator())
+    node = found.y.numpy()  # the number that each node had
+    np.testing.assert_array_equal(node[found.edge_index.numpy()], found.edge_attr.numpy().T)
+    np.testing.assert_array_equal(found.train_mask, node < 10)
+    np.testing.assert_array_equal(found.test_mask, node >= 20)
+    if not isinstance(transform, A.MaskFeatures):
+        np.testing.assert_array_equal(found.x, graph.x[found.y])
+    found.y.fill_(-1)
+    assert graph.y.tolist() == list(range(30))  # memory of its own
+
+
+def test_there_is_one_kind_of_graph():
+    from weft.data import sources
+
+    assert sources.Graph is synthetic.Graph is weft.data.Graph is Graph
+    with pytest.raises(ShapeError, match="a bool for each of 30 nodes"):
+        whole().subgraph(weft.arange(30))
+    assert whole().subgraph(weft.zeros(30, dtype=weft.bool)).num_nodes == 0

@@ -139,7 +139,8 @@ class _Cycle:
     def __iter__(self) -> Iterator[Any]:
         while True:
             count = 0
-            for count, batch in enumerate(self.batches, 1):
+            for batch in self.batches:
+                count += 1
                 yield batch
             if not count:
                 raise ValueError(

@@ -1,11 +1,14 @@
-"""Augmentation of graphs (x, edge_index) or (x, edge_index, edge_attr): features (V, F), edges (2, E), (E, …).
+"""Augmentation of graphs: `weft.data.Graph`, as sources and `synthetic` give them, or tuples of arrays and tensors.
 
-One graph, or several in one (disjoint unions are graphs too). The result has the same entries as the input.
+A tuple is (x, edge_index) or (x, edge_index, edge_attr): features (V, F), edges (2, E), (E, …). One graph, or several in
+one (disjoint unions are graphs too). The result is of the same kind as the input; labels, masks and `batch` of a `Graph`
+follow its nodes.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +17,10 @@ from numpy.typing import NDArray
 from ...errors import OptionError, ShapeError
 from ...random import Generator
 from ...tensor import Tensor, wrap
+from ..graph import Graph
 from .base import Augmentation, Source, probability
 
 __all__ = ["DropEdges", "DropNodes", "MaskFeatures", "RandomSubgraph"]
-
-Graph = tuple[NDArray, NDArray, list[NDArray]]
 
 
 class _OfGraphs(Augmentation):
@@ -26,10 +28,11 @@ class _OfGraphs(Augmentation):
 
     def __call__(self, x: Any, generator: Generator | None = None) -> Any:
         name = type(self).__name__
-        graph = _opened(x, name)
-        result = self.apply(graph, Source.of(generator, 1, name))
-        parts = [result[0], result[1], *result[2]]
-        return type(x)([wrap(p) if isinstance(old, Tensor) else p for old, p in zip(x, parts, strict=True)])
+        result = self.apply(_opened(x, name), Source.of(generator, 1, name))
+        if isinstance(x, Graph):
+            return result
+        parts = [result.x, result.edge_index, result.edge_attr][: len(x)]
+        return type(x)([new if isinstance(old, Tensor) else new.array for old, new in zip(x, parts, strict=True)])
 
     @abstractmethod
     def apply(self, graph: Graph, source: Source) -> Graph:
@@ -43,13 +46,13 @@ class DropEdges(_OfGraphs):
         self.p, self.undirected = probability(p, "DropEdges"), undirected
 
     def apply(self, graph: Graph, source: Source) -> Graph:
-        x, edges, attributes = graph
+        edges = graph.edge_index.array
         number = np.arange(edges.shape[1])
         if self.undirected:
             ends = np.sort(edges, 0).astype(np.int64)
-            _, number = np.unique(ends[0] * max(len(x), 1) + ends[1], return_inverse=True)
+            _, number = np.unique(ends[0] * max(graph.num_nodes, 1) + ends[1], return_inverse=True)
         kept = source.uniform(edges.shape[1])[0][number] >= self.p
-        return x.copy(), edges[:, kept], [a[kept] for a in attributes]
+        return _apart(graph.with_edges(wrap(kept)))
 
 
 class MaskFeatures(_OfGraphs):
@@ -59,9 +62,11 @@ class MaskFeatures(_OfGraphs):
         self.p, self.each = probability(p, "MaskFeatures"), each
 
     def apply(self, graph: Graph, source: Source) -> Graph:
-        x, edges, attributes = graph
+        if graph.x is None:
+            raise OptionError("MaskFeatures: expected a graph with features x, got one without")
+        x = graph.x.array
         kept = source.uniform(*(x.shape if self.each else x.shape[1:]))[0] >= self.p
-        return np.where(kept, x, x.dtype.type(0)), edges.copy(), [a.copy() for a in attributes]
+        return replace(_apart(graph), x=wrap(np.where(kept, x, x.dtype.type(0))))
 
 
 class DropNodes(_OfGraphs):
@@ -74,11 +79,11 @@ class DropNodes(_OfGraphs):
         self.p = probability(p, "DropNodes")
 
     def apply(self, graph: Graph, source: Source) -> Graph:
-        return induced(graph, self._kept(len(graph[0]), source))
+        return graph.subgraph(wrap(self._kept(graph.num_nodes, source)))
 
     def kept(self, graph: Any, generator: Generator | None = None) -> Tensor:
         """The numbers of the nodes that a call with a generator in this state keeps."""
-        count = len(_opened(graph, "DropNodes")[0])
+        count = _opened(graph, "DropNodes").num_nodes
         return wrap(np.flatnonzero(self._kept(count, Source.of(generator, 1, "DropNodes"))))
 
     def _kept(self, count: int, source: Source) -> NDArray[np.bool_]:
@@ -98,19 +103,11 @@ class RandomSubgraph(_OfGraphs):
         self.ratio = ratio
 
     def apply(self, graph: Graph, source: Source) -> Graph:
-        x, edges, _ = graph
-        order = source.uniform(len(x))[0].argsort(kind="stable")
-        kept = np.zeros(len(x), np.bool_)
-        kept[_grown(edges, order, -int(-self.ratio * len(x) // 1))] = True
-        return induced(graph, kept)
-
-
-def induced(graph: Graph, kept: NDArray[np.bool_]) -> Graph:
-    """The graph on the nodes kept, (V,) bool, with the edges between them, numbered anew."""
-    x, edges, attributes = graph
-    number = np.cumsum(kept) - 1
-    inside = kept[edges].all(0) if edges.size else np.zeros(edges.shape[1], np.bool_)
-    return x[kept], number[edges[:, inside]].astype(edges.dtype).reshape(2, -1), [a[inside] for a in attributes]
+        count = graph.num_nodes
+        order = source.uniform(count)[0].argsort(kind="stable")
+        kept = np.zeros(count, np.bool_)
+        kept[_grown(graph.edge_index.array, order, -int(-self.ratio * count // 1))] = True
+        return graph.subgraph(wrap(kept))
 
 
 def _grown(edges: NDArray, order: NDArray, count: int) -> list[int]:
@@ -140,9 +137,22 @@ def _neighbours(edges: NDArray, count: int) -> list[NDArray]:
     return np.split(both[1], np.searchsorted(both[0], np.arange(1, count)))
 
 
+def _apart(graph: Graph) -> Graph:
+    """The same graph with memory of its own: what is done to it afterwards does not reach the input."""
+    parts = {name: wrap(value.array.copy()) for name, value in graph.of_nodes().items()}
+    attributes = None if graph.edge_attr is None else wrap(graph.edge_attr.array.copy())
+    return replace(graph, edge_index=wrap(graph.edge_index.array.copy()), edge_attr=attributes, **parts)
+
+
 def _opened(graph: Any, name: str) -> Graph:
-    if not isinstance(graph, (tuple, list)) or len(graph) < 2:
-        raise OptionError(f"{name}: expected a graph (x, edge_index) or (x, edge_index, edge_attr)")
+    """The graph, or that of a tuple."""
+    if isinstance(graph, Graph):
+        return graph
+    if not isinstance(graph, (tuple, list)) or not 2 <= len(graph) <= 3:
+        raise OptionError(
+            f"{name}: expected a weft.data.Graph, or (x, edge_index) or (x, edge_index, edge_attr), got "
+            f"{type(graph).__name__}"
+        )
     x, edges, *attributes = (part.array if isinstance(part, Tensor) else np.asarray(part) for part in graph)
     if x.ndim != 2 or edges.ndim != 2 or len(edges) != 2 or any(len(a) != edges.shape[1] for a in attributes):
         raise ShapeError(
@@ -151,4 +161,4 @@ def _opened(graph: Any, name: str) -> Graph:
         )
     if edges.size and not (edges.min() >= 0 and edges.max() < len(x)):
         raise OptionError(f"{name}: expected node numbers in [0, {len(x)}), got {edges.min()} … {edges.max()}")
-    return x, edges, attributes
+    return Graph(wrap(edges), wrap(x), edge_attr=wrap(attributes[0]) if attributes else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +12,10 @@ import weft
 
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
+from ..graph import Graph
 from .common import check_count, check_noise, classes_of, real, stream
 
 __all__ = ["Graph", "sbm", "stochastic_block_model"]
-
-
-class Graph(NamedTuple):
-    """Features x (N, F), edges edge_index (2, E) from row 0 to row 1, labels y (N,)."""
-
-    x: Tensor
-    edge_index: Tensor
-    y: Tensor
 
 
 def sbm(
@@ -39,7 +31,7 @@ def sbm(
     """n nodes in equal communities: edges with probability p_in inside one and p_out between two.
 
     Node features are the one-hot community plus noise · N(0, 1); labels are the communities (sorted). Each edge is
-    listed in both directions. Shape: x (n, classes), edge_index (2, E), y (n,)
+    listed in both directions. A `weft.data.Graph` with x (n, classes), edge_index (2, E), y (n,).
 
     Example:
         >>> from weft.data.synthetic import sbm
@@ -55,7 +47,7 @@ def sbm(
     p = np.full((classes, classes), p_out) + (p_in - p_out) * np.eye(classes)
     edge_index, labels = stochastic_block_model(sizes, p, generator=generator)
     features = np.eye(classes)[np.asarray(labels)] + generator.normal((n, classes), np.float64, std=noise)
-    return Graph(real(features), edge_index, labels)
+    return Graph(edge_index, real(features), labels)
 
 
 def stochastic_block_model(
