@@ -27,6 +27,7 @@ from .inverse_gamma import InverseGamma
 from .kl import kl_divergence, register_kl
 from .kumaraswamy import Kumaraswamy
 from .laplace import Laplace
+from .likelihood import Evidence, elbo, evidence, linear_gaussian, maximum_likelihood
 from .lkj_cholesky import LKJCholesky
 from .log_normal import LogNormal
 from .logistic import DiscretizedLogistic, DiscretizedLogisticMixture, Logistic, LogisticMixture
@@ -63,6 +64,7 @@ __all__ = [
     "DiscretizedLogistic",
     "DiscretizedLogisticMixture",
     "Distribution",
+    "Evidence",
     "Exponential",
     "ExponentialFamily",
     "FisherSnedecor",
@@ -100,7 +102,11 @@ __all__ = [
     "Weibull",
     "Wishart",
     "biject_to",
+    "elbo",
+    "evidence",
     "kl_divergence",
+    "linear_gaussian",
+    "maximum_likelihood",
     "register_kl",
     "transform_to",
     *_transforms,

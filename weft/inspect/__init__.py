@@ -24,6 +24,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("LayerNormBound", "Lipschitz", "PowerIteration", "jacobian_norms", "jacobian_norms_by_power", "jacobians"),
         *("lipschitz", "power_iteration"),
     ),
+    "convex": (
+        *("Convexity", "CounterExample", "HullCertificate", "convex_counterexample", "convexity"),
+        *("hull_certificate", "jensen_gap", "set_counterexample"),
+    ),
     "depth": (
         *("Degradation", "DepthAgainstWidth", "deep_network", "degradation", "depth_against_width"),
         *("expected_gradient_correlation", "gradient_correlation", "sensitivity_over_time"),
