@@ -60,15 +60,6 @@ def test_a_slip_is_told_apart(place, name, meant):
         getattr(module, name)
 
 
-def test_tensors_suggest_as_well():
-    with pytest.raises(AttributeError, match=r"'Tensor' object has no attribute 'unsqeeze'; did you mean `unsqueeze`"):
-        weft.ones(2).unsqeeze(0)
-    with pytest.raises(AttributeError, match=r"it is weft\.nn\.functional\.cross_entropy"):
-        weft.ones(2).cross_entropy  # noqa: B018
-    assert not hasattr(weft.ones(2), "no_such_method")
-    assert getattr(weft.ones(2), "no_such_method", None) is None
-
-
 @pytest.mark.parametrize(
     ("place", "name", "home"),
     [
@@ -164,12 +155,6 @@ def test_what_pytorch_has_is_there_or_explained(space):
     assert not silent
 
 
-def test_what_tensors_of_pytorch_have_is_there_or_explained():
-    missing = [name for name in dir(torch.Tensor) if not name.startswith("_") and not hasattr(weft.Tensor, name)]
-    texts = {name: explained("Tensor", name) for name in missing}
-    assert not [name for name, text in texts.items() if not re.search(r": .*; instead: .*`|; it is weft\.", text)]
-
-
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.names.split()[0])
 def test_alternatives_exist(gap):
     advised = re.findall(r"`weft\.([\w.]+)`", gap.advice)
@@ -181,12 +166,10 @@ def test_alternatives_exist(gap):
                 found = importlib.import_module(f"{found.__name__}.{part}")
             else:
                 found = getattr(found, part)
-    for name in gap.names.split():
-        assert "*" in name or not name.startswith("Tensor.") or not hasattr(weft.Tensor, name[7:]), name
 
 
 def test_no_row_is_for_a_name_that_is_there():
-    rows = [name for gap in GAPS for name in gap.names.split() if "*" not in name and not name.startswith("Tensor.")]
+    rows = [name for gap in GAPS for name in gap.names.split() if "*" not in name]
     there = []
     for name in rows:
         try:
@@ -236,11 +219,16 @@ def test_imports_of_what_is_there_work():
 def test_asking_costs_nothing():
     """`hasattr` neither imports packages nor compares names."""
     program = (
-        "import sys, weft; hasattr(weft, 'nothing_of_this_name'); hasattr(weft.ones(1), 'nothing'); "
+        "import sys, weft; hasattr(weft, 'nothing_of_this_name'); "
         "print([name for name in ('difflib', 'weft.runtime.missing', 'weft.nn') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_attributes_of_tensors_stay_quick():
+    """A `__getattr__` of Tensor would slow down every attribute of every tensor (12 % of a tiny addition)."""
+    assert not hasattr(weft.Tensor, "__getattr__")
 
 
 # ---------------------------------------------------------------------------------------------------- dir and help

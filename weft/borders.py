@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .errors import AutogradError, DtypeError, MissingNameError, ShapeError
+from .errors import AutogradError, DtypeError, ShapeError
 from .storage import owner_of
 
 if TYPE_CHECKING:
@@ -114,12 +114,6 @@ class Borders:
                 "use .item(), or weft.set_printoptions"
             )
         return repr(self)
-
-    def __getattr__(self, name: str) -> Any:
-        held = getattr(type(self), name, None)
-        if isinstance(held, property):  # it is there, and says itself why it has no value now
-            return held.fget(self)
-        raise MissingNameError("Tensor", name)
 
     def _repr_html_(self) -> str:
         from .notebook import tensor_html

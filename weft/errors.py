@@ -76,7 +76,7 @@ class GeneratorError(WeftError, RuntimeError):
 
 
 class MissingNameError(WeftError, AttributeError):
-    """A name that a module or a tensor does not have; what may be meant is looked for when the error is read."""
+    """A name that a module does not have; what may be meant is looked for when the error is read."""
 
     def __init__(self, owner: str, name: str) -> None:
         super().__init__(owner, name)

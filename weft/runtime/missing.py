@@ -38,41 +38,38 @@ class Gap(NamedTuple):
 GAPS = (
     Gap(
         """quantize_* dequantize q_* qint* quint* qscheme int_repr per_channel_* per_tensor_* fake_quantize_* fbgemm_*
-        choose_qparams_optimized empty_quantized fused_moving_avg_obs_fake_quant quantized_* quantization ao nn.quantized
-        nn.quantizable nn.qat nn.intrinsic nn.quantized_dynamic Tensor.q_* Tensor.qscheme Tensor.int_repr
-        Tensor.dequantize QInt*Storage QUInt*Storage""",
+        choose_qparams_optimized empty_quantized fused_moving_avg_obs_fake_quant quantized_* quantization ao
+        nn.quantized nn.quantizable nn.qat nn.intrinsic nn.quantized_dynamic QInt*Storage QUInt*Storage""",
         "Weft has no quantised integers",
         "`bfloat16` halves memory; `train.Trainer` takes precision='bf16-mixed'",
     ),
     Gap(
-        """jit fx export onnx package cpp contrib nativert numa classes ScriptModule ScriptMethod ScriptFunction ScriptClass* ScriptDict* ScriptList*
-        ScriptObject* ScriptModuleSerializer CompilationUnit LiteScriptModule StaticModule ConcreteModuleType*
-        ErrorReport JITException import_ir_module* parse_ir parse_schema parse_type_comment merge_type_from_type_comment
-        unify_type_list *Type TracingState Graph Node Block Value Use Code Argument* AliasDb Gradient ExecutionPlan
-        GraphExecutorState FunctionSchema CompleteArgumentSpec CallStack FileCheck OperatorInfo Capsule AnyType
-        BenchmarkConfig BenchmarkExecutionStats ThroughputBenchmark DeepCopyMemoTable BufferDict
-        LockingLogger LoggerBase NoopLogger AggregationType AVG SUM library overrides DisableTorchFunction*
-        DispatchKey* ExcludeDispatchKeyGuard Tag PRIVATE_OPS typename testing.FileCheck""",
+        """jit fx export onnx package cpp contrib nativert numa classes ScriptModule ScriptMethod ScriptFunction
+        ScriptClass* ScriptDict* ScriptList* ScriptObject* ScriptModuleSerializer CompilationUnit LiteScriptModule
+        StaticModule ConcreteModuleType* ErrorReport JITException import_ir_module* parse_ir parse_schema
+        parse_type_comment merge_type_from_type_comment unify_type_list *Type TracingState Graph Node Block Value
+        Use Code Argument* AliasDb Gradient ExecutionPlan GraphExecutorState FunctionSchema CompleteArgumentSpec
+        CallStack FileCheck OperatorInfo Capsule AnyType BenchmarkConfig BenchmarkExecutionStats ThroughputBenchmark
+        DeepCopyMemoTable BufferDict LockingLogger LoggerBase NoopLogger AggregationType AVG SUM library overrides
+        DisableTorchFunction* DispatchKey* ExcludeDispatchKeyGuard Tag PRIVATE_OPS typename testing.FileCheck""",
         "there is no TorchScript, no export of graphs and no operator dispatcher",
         "`compile` turns any function of tensors into machine code",
     ),
     Gap(
         """cuda.* mps xpu mtia cpu accelerator AcceleratorError OutOfMemoryError Stream Event get_device_module
         is_vulkan_available cudnn_* miopen_* mkldnn_* batch_norm_backward_* batch_norm_elemt batch_norm_gather_*
-        batch_norm_stats batch_norm_update_stats Tensor.xpu Tensor.ipu Tensor.mtia Tensor.is_ipu Tensor.is_maia
-        Tensor.is_mtia Tensor.is_vulkan Tensor.is_xla Tensor.record_stream Tensor.to_mkldnn nn.DataParallel
-        nn.parallel nn.attention.*""",
+        batch_norm_stats batch_norm_update_stats nn.DataParallel nn.parallel nn.attention.*""",
         "Weft computes on the CPU",
         "`device`('cpu') is the one device; `set_num_threads` says how many cores work",
     ),
     Gap(
-        """autocast* amp GradScaler set_autocast_* get_autocast_* is_autocast_* clear_autocast_cache""",
+        "autocast* amp GradScaler set_autocast_* get_autocast_* is_autocast_* clear_autocast_cache",
         "there is no autocast",
         "`train.Trainer` takes precision='bf16-mixed' or '16-mixed'; `train.precision.GradScaler` scales losses by hand",
     ),
     Gap(
-        """distributed multiprocessing futures Future fork wait is_distributed Tensor.is_distributed
-        init_num_threads prepare_multiprocessing_environment get_num_interop_threads set_num_interop_threads""",
+        """distributed multiprocessing futures Future fork wait is_distributed init_num_threads
+        prepare_multiprocessing_environment get_num_interop_threads set_num_interop_threads""",
         "Weft trains in one process, on all of its threads",
         "`set_num_threads` for threads, `data.DataLoader` with num_workers for processes that load",
     ),
@@ -82,26 +79,24 @@ GAPS = (
         "NumPy has no such element type",
         "`int8` and `bfloat16` are the smallest",
     ),
-    Gap("complex32 chalf Tensor.chalf", "NumPy has no half-precision complex numbers", "`complex64`"),
+    Gap("complex32 chalf", "NumPy has no half-precision complex numbers", "`complex64`"),
     Gap(
         """sparse_bsc* sparse_bsr* sparse_csc* sparse_compressed_tensor ccol_indices* row_indices_copy hspmm hsmm smm
         sspaddmm saddmm resize_as_sparse_ sparse.spdiags sparse.spsolve sparse.*SemiStructured*
         sparse.to_sparse_semi_structured sparse.as_sparse_gradcheck sparse.check_sparse_tensor_invariants
-        sparse.sampled_addmm sparse.softmax sparse.log_softmax sparse.*Tensor Tensor.to_sparse_b* Tensor.to_sparse_csc
-        Tensor.ccol_indices Tensor.row_indices Tensor.sparse_* Tensor.smm Tensor.sspaddmm Tensor.resize_as_sparse_""",
+        sparse.sampled_addmm sparse.softmax sparse.log_softmax sparse.*Tensor""",
         "sparse matrices are CSR or COO",
         "`sparse_csr_tensor`, `sparse_coo_tensor` and `sparse.mm`; `sparse.from_scipy` takes SciPy's",
     ),
     Gap(
-        """indices_copy values_copy crow_indices_copy col_indices_copy Tensor.indices Tensor.values Tensor.crow_indices
-        Tensor.col_indices Tensor.coalesce Tensor.is_coalesced Tensor.dense_dim Tensor.sparse_dim""",
+        "indices_copy values_copy crow_indices_copy col_indices_copy",
         "dense tensors have no pattern of places",
         "`Tensor.to_sparse` makes a sparse matrix, which has these methods",
     ),
-    Gap("eig Tensor.eig", "PyTorch has removed it", "`linalg.eig`"),
-    Gap("symeig Tensor.symeig", "PyTorch has removed it", "`linalg.eigh`"),
-    Gap("lstsq Tensor.lstsq", "PyTorch has removed it", "`linalg.lstsq`"),
-    Gap("solve Tensor.solve", "PyTorch has removed it", "`linalg.solve`"),
+    Gap("eig", "PyTorch has removed it", "`linalg.eig`"),
+    Gap("symeig", "PyTorch has removed it", "`linalg.eigh`"),
+    Gap("lstsq", "PyTorch has removed it", "`linalg.lstsq`"),
+    Gap("solve", "PyTorch has removed it", "`linalg.solve`"),
     Gap("matrix_rank", "PyTorch has removed it", "`linalg.matrix_rank`"),
     Gap("lobpcg", "there is no iterative solver for eigenvalues", "`linalg.eigh` finds all of them"),
     Gap("nuclear_norm frobenius_norm native_norm", "these are ATen's inner functions", "`linalg.matrix_norm`"),
@@ -114,13 +109,13 @@ GAPS = (
         "`testing.assert_close`; `randn` or `randint` make the tensors",
     ),
     Gap(
-        """sym_* SymInt* SymFloat SymBool* Sym* func.functionalize func.debug_unwrap
-        func.rearrange func.replace_all_batch_norm_modules_""",
+        """sym_* SymInt* SymFloat SymBool* Sym* func.functionalize func.debug_unwrap func.rearrange
+        func.replace_all_batch_norm_modules_""",
         "sizes are plain integers: a plan is made for each signature",
         "`compile` traces again when sizes change",
     ),
     Gap(
-        "*Storage StorageBase is_storage TypedStorage UntypedStorage Tensor.storage_type Tensor.const_data_ptr",
+        "*Storage StorageBase is_storage TypedStorage UntypedStorage",
         "memory has no class of its own for each element type",
         "`Tensor.untyped_storage`",
     ),
@@ -149,14 +144,14 @@ GAPS = (
     Gap("native_channel_shuffle", "this is one of ATen's inner functions", "`channel_shuffle`"),
     Gap("embedding_renorm_", "this is one of ATen's inner functions", "`nn.functional.embedding` with max_norm"),
     Gap(
-        "slice_copy slice_inverse Tensor.slice_inverse Tensor.map_ Tensor.map2_ Tensor.index Tensor.name Tensor.volatile",
+        "slice_copy slice_inverse",
         "this is one of ATen's inner functions",
         "indexing, as in x[2:5], and `vmap` do the same",
     ),
     Gap(
         "segment_reduce", "there is no reduction over ragged rows", "`Tensor.scatter_reduce` with the number of the row"
     ),
-    Gap("nested jagged Tensor.to_padded_tensor", "tensors are never ragged", "`nn.utils.rnn.pad_sequence`"),
+    Gap("nested jagged", "tensors are never ragged", "`nn.utils.rnn.pad_sequence`"),
     Gap(
         "masked.masked_tensor masked.as_masked_tensor masked.is_masked_tensor masked.MaskedTensor",
         "tensors carry no mask",
@@ -168,18 +163,17 @@ GAPS = (
         "a function made by `compile` has .explain(…), with times",
     ),
     Gap(
-        "hash_tensor Tensor.hash_tensor Tensor.dim_order Tensor.grad_dtype Tensor.module_load Tensor.reinforce",
+        "hash_tensor",
         "Weft has no use for it",
         "`Tensor.numpy` shows the memory of a tensor",
     ),
-    Gap("Tensor.resize Tensor.resize_as", "PyTorch is about to remove it", "`Tensor.reshape` or `Tensor.resize_`"),
-    Gap("Tensor.hardshrink Tensor.prelu", "it is a function only", "`nn.functional.hardshrink`, `nn.functional.prelu`"),
     Gap("channels_last_3d legacy_contiguous_format memory_format layout", "layouts are plain words", "`channels_last`"),
     Gap("quasirandom", "there are no low-discrepancy sequences", "`rand`; SciPy has scipy.stats.qmc.Sobol"),
     Gap("set_flush_denormal", "plans take numbers below the smallest normal one as 0 by themselves", "`compile`"),
     Gap(
         """set_deterministic_debug_mode get_deterministic_debug_mode is_deterministic_algorithms_warn_only_enabled
-        set_warn_always is_warn_always_enabled is_anomaly_check_nan_enabled set_anomaly_enabled thread_safe_generator""",
+        set_warn_always is_warn_always_enabled is_anomaly_check_nan_enabled set_anomaly_enabled
+        thread_safe_generator""",
         "results never depend on threads or on the order of work",
         "`manual_seed` and `autograd.detect_anomaly` are all there is to set",
     ),
@@ -218,12 +212,8 @@ GAPS = (
 
 
 def explained(owner: str, name: str) -> str:
-    """The text of the error for `owner.name`; owner: a module ('weft.nn') or 'Tensor'."""
-    start = (
-        f"'Tensor' object has no attribute {name!r}"
-        if owner == "Tensor"
-        else f"module {owner!r} has no attribute {name!r}"
-    )
+    """The text of the error for a name that the module `owner` ('weft.nn') does not have."""
+    start = f"module {owner!r} has no attribute {name!r}"
     if name.startswith("_"):
         return start
     other = _found_elsewhere(owner, name)
@@ -232,7 +222,7 @@ def explained(owner: str, name: str) -> str:
     gap = known_gap(owner, name)
     if gap is not None:
         return f"{start}: {gap.reason}; instead: {gap.advice}"
-    near = _close(name, _names(owner))
+    near = _close(name, (known for known in dir(sys.modules[owner]) if not known.startswith("_")))
     return f"{start}; did you mean {' or '.join(f'`{other}`' for other in near)}?" if near else start
 
 
@@ -260,11 +250,6 @@ def _module(space: str) -> ModuleType | None:
         except ImportError:  # an extra that is not installed
             return None
     return sys.modules[full]
-
-
-def _names(owner: str) -> list[str]:
-    place = sys.modules[PACKAGE].Tensor if owner == "Tensor" else sys.modules[owner]
-    return [name for name in dir(place) if not name.startswith("_")]
 
 
 def _close(name: str, names: Iterable[str]) -> list[str]:
