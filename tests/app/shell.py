@@ -7,7 +7,6 @@ import fcntl
 import os
 import pty
 import re
-import signal
 import struct
 import subprocess
 import sys
@@ -59,11 +58,25 @@ def in_pipe(*arguments: str, cwd: Path, timeout: float = 120, **more: str) -> Do
 
 
 def in_terminal(*arguments: str, cwd: Path, interrupt_at: str | None = None, width: int = 100, **more: str) -> Done:
-    """Run in a pseudo-terminal; press Ctrl-C when `interrupt_at` appears."""
+    """Run weft in a pseudo-terminal; press Ctrl-C when `interrupt_at` appears."""
+    return typed([*COMMAND, *arguments], cwd, environment(**more), interrupt_at, width)
+
+
+def typed(
+    command: Sequence[str], cwd: Path, env: dict[str, str], interrupt_at: str | None = None, width: int = 80
+) -> Done:
+    """Run a command in a pseudo-terminal of its own; press Ctrl-C when `interrupt_at` appears."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     process = subprocess.Popen(
-        [*COMMAND, *arguments], cwd=cwd, env=environment(**more), stdin=theirs, stdout=theirs, stderr=theirs
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C comes as a signal
     )
     os.close(theirs)
     try:
@@ -89,7 +102,7 @@ def _read(ours: int, process: subprocess.Popen, interrupt_at: str | None) -> tup
         parts.append(decoder.decode(part))
         seen += parts[-1]
         if interrupt_at and interrupt_at in seen:
-            process.send_signal(signal.SIGINT)
+            os.write(ours, b"\x03")
             interrupt_at = None
 
 
