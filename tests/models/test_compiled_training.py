@@ -114,9 +114,11 @@ EXEMPT = {
     "MarkovModel": "counts, without parameters",
     "Perceptron": "its rule is no gradient step: the output is a step function",
     "PerceptronHistory": "a record",
+    "CodedPerceptron": "perceptrons",
     "WordVectors": "a table to look into, without parameters",
     "CNBlockConfig": "a record",
     "GoogLeNetOutputs": "a record",
+    "GenerationConfig": "a record",
 }
 
 

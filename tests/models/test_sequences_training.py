@@ -13,7 +13,9 @@ from weft.data.text import BPTTDataset
 from weft.errors import OptionError, ShapeError
 from weft.models.supervised import (
     TCN,
+    AnomalyDetector,
     DeepAR,
+    IntermediateClassifier,
     RecurrentForecaster,
     RecurrentLanguageModel,
     Seq2Seq,
@@ -22,6 +24,7 @@ from weft.models.supervised import (
     TranslationTransformer,
     WaveNet,
     Word2Vec,
+    intermediate_loss,
     teacher_forcing_share,
 )
 from weft.train import CarriedState, Task, Trainer, TruncatedBPTT, run_with_resets
@@ -290,6 +293,14 @@ MODELS = {
     "language model": (
         lambda: RecurrentLanguageModel(9, 6, 6, num_layers=2, dropout=0.2, tie_weights=True),
         lambda m: loss_of(m(tokens(3, 5, high=9))[0], Y),
+    ),
+    "intermediate": (
+        lambda: IntermediateClassifier(4, 5, 3, vocabulary=9, num_layers=2),
+        lambda m: intermediate_loss(m(tokens(3, 5, high=9), LENGTHS), weft.tensor([0, 1, 2]), LENGTHS),
+    ),
+    "anomalies": (
+        lambda: AnomalyDetector(2, 6, warm_up=2, cell="gru"),
+        lambda m: F.mse_loss(m(normal(3, 5, 2)), normal(3, 5, 2)),
     ),
     "forecaster": (
         lambda: RecurrentForecaster(2, 6, horizon=3, cell="rnn"),

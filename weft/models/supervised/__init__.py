@@ -102,9 +102,12 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("minimum_norm", "normal_equations", "qr_least_squares"),
     ),
     "mlp": ("MLP", "rectifier_network"),
+    "output_codes": ("CodedPerceptron", "binary_code", "exhaustive_code", "least_distance", "one_hot_code"),
     "perceptron": ("Perceptron", "PerceptronHistory", "margin", "mistake_bound"),
     "polynomial": ("BasisRegression", "PolynomialRegression", "chebyshev", "gaussians", "monomials", "random_relu"),
+    "anomalies": ("AnomalyDetector",),
     "deepar": ("DeepAR", "GaussianLikelihood", "NegativeBinomialLikelihood", "StudentTLikelihood"),
+    "intermediate": ("IntermediateClassifier", "intermediate_loss"),
     "markov": ("MarkovModel",),
     "recurrent_models": (
         *("RecurrentEncoder", "RecurrentForecaster", "RecurrentLanguageModel", "SequenceClassifier", "SequenceTagger"),
