@@ -92,6 +92,7 @@ def test_variance_corrections():
     same(*both("var", data(), 0, False, mask=mask))
     same(*both("std", data(), 0, correction=3, mask=mask))
     same(*both("var", data("int64"), 1, mask=mask))
+    assert weft.masked.mean(weft.arange(3), dtype=np.float64).item() == 1.0
     with pytest.raises(ValueError, match="not both"):
         weft.masked.var(weft.ones(3), 0, True, correction=1)
 

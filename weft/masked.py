@@ -12,7 +12,7 @@ from typing import Any
 
 import weft
 
-from .dtype import BOOL, INTEGER, float32, iinfo, int64
+from .dtype import BOOL, INTEGER, as_dtype, float32, iinfo, int64
 from .errors import DtypeError, ShapeError
 from .runtime.lazy import later as _later
 from .tensor import Tensor
@@ -75,7 +75,7 @@ def argmin(
 
 def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Mask = None) -> Tensor:
     """The mean of the elements that count, along `dim`; NaN where none does."""
-    kind = input.dtype if dtype is None else dtype
+    kind = input.dtype if dtype is None else as_dtype(dtype)
     if not (kind.is_floating_point or kind.is_complex):
         raise DtypeError(f"masked.mean: expected a floating-point or complex type, got {kind}; give dtype=weft.float32")
     return sum(input, dim, keepdim=keepdim, dtype=kind, mask=mask) / _count(input, dim, keepdim, mask)
