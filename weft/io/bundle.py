@@ -70,7 +70,9 @@ def load(f: Source, map_location: Any = None, *, weights_only: bool | None = Tru
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         if isinstance(error, (HeaderError, LayoutError)):
             raise
-        raise HeaderError(f"{f}: the tree in this file is not well formed: {type(error).__name__} {error}") from None
+        raise HeaderError(
+            f"{f}: the tree in this file is not well formed: {type(error).__name__} {str(error)[:200]}"
+        ) from None
 
 
 def _over(cls: type, array: np.ndarray) -> Any:

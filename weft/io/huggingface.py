@@ -24,6 +24,7 @@ from ..nn import init
 from ..nn.module import Module
 from ..tensor import Tensor
 from .atomic import Path, replacing
+from .bounded import load_json
 from .errors import FileFormatError, HeaderError, UnsafeNameError
 from .families import FAMILIES
 from .safetensors import save_file
@@ -340,12 +341,7 @@ def _sharded(folder: str, index: str) -> dict[str, Tensor]:
 
 
 def _json(file: str) -> dict[str, Any]:
-    with open(file, "rb") as opened:
-        text = opened.read()
-    try:
-        fields = json.loads(text)
-    except ValueError as error:
-        raise HeaderError(f"{file}: expected JSON ({error})") from None
+    fields = load_json(file)
     if not isinstance(fields, dict):
         raise HeaderError(f"{file}: expected a JSON object, found a {type(fields).__name__}")
     return fields

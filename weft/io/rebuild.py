@@ -13,6 +13,7 @@ from ..errors import DtypeError
 from ..nn.parameter import Parameter
 from ..sizes import Size
 from ..tensor import Tensor, new, wrap
+from .bounded import brief
 from .errors import HeaderError, LayoutError, UnsafePickleError
 from .unpickle import Global, keys, paired
 
@@ -37,7 +38,7 @@ class StorageBytes:
         """This storage as one of `count` elements of a class, which its size must fit."""
         if count * storage_class.itemsize != len(self.memory):
             raise LayoutError(
-                f"{name} should have {count} elements of {storage_class.itemsize} bytes, it has {len(self.memory)} bytes"
+                f"{name} should have {brief(count)} elements of {storage_class.itemsize} bytes, it has {len(self.memory)} bytes"
             )
         self.kind = storage_class.kind
         return self
@@ -70,7 +71,7 @@ def _tensor_of_bytes(
 ) -> Tensor:
     """The same over raw bytes, with the element type given beside."""
     if not isinstance(storage, StorageBytes) or not isinstance(kind, dtype):
-        raise HeaderError(f"a tensor over {type(storage).__name__} with element type {kind!r}")
+        raise HeaderError(f"a tensor over {type(storage).__name__} with element type {brief(kind)}")
     return _window(storage, kind, offset, size, stride, requires_grad, metadata)
 
 
@@ -79,13 +80,16 @@ def _window(
 ) -> Tensor:
     numbers = (offset, *size, *stride)
     if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
-        raise LayoutError(f"a tensor of size {size}, stride {stride} and offset {offset} cannot be")
+        raise LayoutError(
+            f"a tensor of size {brief(size)}, stride {brief(stride)} and offset {brief(offset)} cannot be"
+        )
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if 0 in size:
         return _finished(np.empty(size, kind.np), requires_grad, metadata)
     if (last + 1) * kind.itemsize > len(storage.memory):
         raise LayoutError(
-            f"a tensor of shape {tuple(size)}, stride {tuple(stride)} and offset {offset} reaches element {last}; its "
+            f"a tensor of shape {brief(size)}, stride {brief(stride)} and offset {brief(offset)} reaches element "
+            f"{brief(last)}; its "
             f"storage has {len(storage.memory) // kind.itemsize}"
         )
     strides = tuple(step * kind.itemsize for step in stride)
@@ -128,13 +132,13 @@ def _ordered(pairs: Any = ()) -> OrderedDict:
 
 def _size(sizes: Any) -> Size:
     if not all(type(n) is int for n in sizes):
-        raise HeaderError(f"a torch.Size of {sizes!r}")
+        raise HeaderError(f"a torch.Size of {brief(sizes)}")
     return Size(sizes)
 
 
 def _bytes(text: Any, encoding: Any = "latin1") -> bytes:
     if encoding != "latin1" or not isinstance(text, str):
-        raise HeaderError(f"bytes in the encoding {encoding!r}")
+        raise HeaderError(f"bytes in the encoding {brief(encoding)}")
     return text.encode("latin1")
 
 
@@ -150,7 +154,16 @@ def _complex(real: Any, imaginary: Any) -> complex:
 
 def _place(kind: Any, index: Any = None) -> str:
     """torch.device, as its name: everything Weft loads lies on the CPU."""
-    return f"{kind}" if index is None else f"{kind}:{index}"
+    if not isinstance(kind, str) or not (index is None or type(index) is int):
+        raise HeaderError(f"a device of {brief(kind)} and {brief(index)}")
+    return kind if index is None else f"{kind}:{brief(index)}"
+
+
+def _layout(name: Any) -> str:
+    """A torch.layout, as its name."""
+    if not isinstance(name, str):
+        raise HeaderError(f"a layout called {brief(name)}")
+    return name
 
 
 def _set_of(make: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -193,7 +206,7 @@ TABLE: dict[str, Any] = {
     "torch._tensor._rebuild_from_type_v2": _of_type,
     "torch._utils._rebuild_sparse_tensor": _unsupported("sparse"),
     "torch._utils._rebuild_qtensor": _unsupported("quantised"),
-    "torch.serialization._get_layout": lambda name: str(name),
+    "torch.serialization._get_layout": _layout,
     "torch.Tensor": None,  # a name to compare with, not a function to call
     "torch.Size": _size,
     "torch.device": _place,

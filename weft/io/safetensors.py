@@ -24,6 +24,7 @@ from ..errors import DtypeError
 from ..nn.parameter import is_lazy
 from ..tensor import Tensor, wrap
 from .atomic import Source, map_file, new_array, read_into, reading, writing
+from .bounded import brief
 from .errors import ByteOrderError, HeaderError, LayoutError, MagicError, TruncatedError
 
 __all__ = ["load_file", "load_metadata", "save_file"]
@@ -50,6 +51,7 @@ CODES = {
 KINDS = {code: kind for kind, code in CODES.items()}
 LONGEST_HEADER = 100_000_000  # bytes, as the reference implementation has it
 ALIGNMENT = 8
+MOST_DIMENSIONS = 64  # NumPy's
 
 
 def save_file(tensors: Mapping[str, Tensor], path: Source, metadata: Mapping[str, str] | None = None) -> None:
@@ -149,7 +151,7 @@ def _described(file: IO[bytes], size: int, name: str) -> tuple[dict[str, Entry],
     header, start = _read_header(file, size, name)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise HeaderError(f"{name}: __metadata__ must map names to strings, got {metadata!r}")
+        raise HeaderError(f"{name}: __metadata__ must map names to strings, got {brief(metadata)}")
     entries = {key: _read_entry(key, entry, name) for key, entry in header.items()}
     _check_offsets(entries, size - start, name)
     return entries, metadata, start
@@ -176,10 +178,11 @@ def _read_header(file: IO[bytes], size: int, name: str) -> tuple[dict[str, Any],
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [key for key, _ in pairs]
-        raise ValueError(f"the name {next(key for key in names if names.count(key) > 1)!r} appears twice")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the name {brief(key)} appears twice")
+        found[key] = value
     return found
 
 
@@ -190,18 +193,20 @@ def _is_count(value: Any) -> bool:
 def _read_entry(key: str, entry: Any, name: str) -> Entry:
     """Type, shape, begin and end of one tensor."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise HeaderError(f"{name}: tensor {key!r} needs exactly dtype, shape and data_offsets, got {entry!r}")
+        raise HeaderError(
+            f"{name}: tensor {brief(key)} needs exactly dtype, shape and data_offsets, got {brief(entry)}"
+        )
     shape, offsets = entry["shape"], entry["data_offsets"]
-    if not isinstance(shape, list) or not all(map(_is_count, shape)):
-        raise HeaderError(f"{name}: tensor {key!r}: the shape must be a list of sizes, got {shape!r}")
+    if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS or not all(map(_is_count, shape)):
+        raise HeaderError(f"{name}: tensor {brief(key)}: the shape must be a list of sizes, got {brief(shape)}")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
-        raise HeaderError(f"{name}: tensor {key!r}: data_offsets must be two positions, got {offsets!r}")
-    if entry["dtype"] not in KINDS:
-        raise DtypeError(f"{name}: tensor {key!r} has type {entry['dtype']!r}; Weft has {', '.join(KINDS)}")
+        raise HeaderError(f"{name}: tensor {brief(key)}: data_offsets must be two positions, got {brief(offsets)}")
+    if not isinstance(entry["dtype"], str) or entry["dtype"] not in KINDS:
+        raise DtypeError(f"{name}: tensor {brief(key)} has type {brief(entry['dtype'])}; Weft has {', '.join(KINDS)}")
     kind, (begin, end) = KINDS[entry["dtype"]], offsets
     if end - begin != math.prod(shape) * kind.itemsize:
         raise LayoutError(
-            f"{name}: tensor {key!r} of shape {tuple(shape)} and type {kind} needs {math.prod(shape) * kind.itemsize} "
+            f"{name}: tensor {brief(key)} of shape {tuple(shape)} and type {kind} needs {math.prod(shape) * kind.itemsize} "
             f"bytes, its data_offsets {offsets} hold {end - begin}"
         )
     return kind, tuple(shape), begin, end
@@ -212,9 +217,9 @@ def _check_offsets(entries: Mapping[str, Entry], size: int, name: str) -> None:
     position, before = 0, None
     for key, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin < position:
-            raise LayoutError(f"{name}: tensors {before!r} and {key!r} overlap at byte {begin} of the data")
+            raise LayoutError(f"{name}: tensors {brief(before)} and {brief(key)} overlap at byte {begin} of the data")
         if begin > position:
-            raise LayoutError(f"{name}: bytes {position} to {begin} before tensor {key!r} belong to no tensor")
+            raise LayoutError(f"{name}: bytes {position} to {begin} before tensor {brief(key)} belong to no tensor")
         position, before = end, key
     if position > size:
         raise TruncatedError(f"{name}: the tensors need {position} bytes of data, the file has {size}")

@@ -16,6 +16,7 @@ from typing import Any
 from ..ops.borders import from_dlpack
 from ..tensor import Tensor
 from .atomic import Source, contents
+from .bounded import brief
 from .errors import (
     ArchiveError,
     ByteOrderError,
@@ -153,12 +154,12 @@ class _Raw(io.RawIOBase):
 def _storage_id(identifier: Any, name: str) -> tuple[StorageClass, str, int]:
     """Element type, key and number of elements from ("storage", class, key, place, count)."""
     if not isinstance(identifier, tuple) or len(identifier) not in (5, 6) or identifier[0] != "storage":
-        raise HeaderError(f"{name}: a reference to a storage should be a tuple of 5, got {identifier!r}")
+        raise HeaderError(f"{name}: a reference to a storage should be a tuple of 5, got {brief(identifier)}")
     _, kind, key, _, count, *view = identifier
     if not isinstance(kind, Global) or not isinstance(kind.make, StorageClass):
-        raise HeaderError(f"{name}: storage {key!r} is of an unknown class {kind!r}")
+        raise HeaderError(f"{name}: storage {brief(key)} is of an unknown class")
     if not isinstance(key, str) or type(count) is not int or count < 0 or (view and view[0] is not None):
-        raise HeaderError(f"{name}: storage {key!r} has a malformed key or count ({count!r})")
+        raise HeaderError(f"{name}: storage {brief(key)} has a malformed key or count ({brief(count)})")
     return kind.make, key, count
 
 
@@ -174,15 +175,18 @@ def _load_legacy(memory: Any, name: str) -> Any:
         raise MagicError(f"{name}: an unknown version of PyTorch's format from before 1.6")
     machine = _plain(file, name)
     if not isinstance(machine, dict) or machine.get("little_endian") is not True:
-        raise ByteOrderError(f"{name}: not written on a little-endian machine ({machine!r}); it cannot be read")
+        raise ByteOrderError(f"{name}: not written on a little-endian machine ({brief(machine)}); it cannot be read")
     declared: dict[str, tuple[StorageBytes, int]] = {}
+    claimed = 0
 
     def storage(identifier: Any) -> StorageBytes:
+        nonlocal claimed
         kind, key, count = _storage_id(identifier, name)
         size = count * kind.itemsize
         if key not in declared:
-            if size + sum(known for _, known in declared.values()) > len(memory):
-                raise OversizeError(f"{name}: storage {key!r} claims {size} bytes, more than the file has")
+            claimed += size
+            if claimed > len(memory):
+                raise OversizeError(f"{name}: storage {key!r} claims {brief(size)} bytes, more than the file has")
             declared[key] = StorageBytes(bytearray(size)), kind.itemsize
         return declared[key][0].typed(kind, count, f"{name}: storage {key!r}")
 
@@ -202,9 +206,11 @@ def _plain(file: Any, name: str) -> Any:
 
 def _fill(declared: dict[str, tuple[StorageBytes, int]], keys: Any, memory: Any, position: int, name: str) -> None:
     """Copy the bytes of each storage from the end of the file to its tensors."""
-    missing = set(declared) - set(keys if isinstance(keys, list) else ())
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise HeaderError(f"{name}: the keys of the storages should be a list of strings, got {brief(keys)}")
+    missing = set(declared) - set(keys)
     if missing:
-        raise MissingStorageError(f"{name}: storages {sorted(missing)} are used by tensors and not in the file")
+        raise MissingStorageError(f"{name}: storages {sorted(missing)[:8]} are used by tensors and not in the file")
     for key in keys:
         if key not in declared:
             raise HeaderError(f"{name}: storage {key!r} is in the file and used by no tensor")

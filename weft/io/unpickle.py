@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from ..dtype import dtype
 from ..errors import WeftError
+from .bounded import brief
 from .errors import HeaderError, TruncatedError, UnsafePickleError
 
 CONSTANTS: dict[str, Callable[[], Any]] = {
@@ -57,9 +58,11 @@ class Machine:
         except WeftError:
             raise
         except ValueError as error:
-            raise TruncatedError(f"{self.name}: the pickle ends too early or is damaged: {error}") from None
+            raise TruncatedError(f"{self.name}: the pickle ends too early or is damaged: {str(error)[:200]}") from None
         except (IndexError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-            raise HeaderError(f"{self.name}: the pickle is malformed: {type(error).__name__}: {error}") from None
+            raise HeaderError(
+                f"{self.name}: the pickle is malformed: {type(error).__name__}: {str(error)[:200]}"
+            ) from None
 
     def step(self, opcode: str, argument: Any) -> None:
         if opcode in CONSTANTS:
@@ -114,7 +117,7 @@ class Machine:
     def look_up(self, name: str) -> None:
         if name not in self.table:
             raise UnsafePickleError(
-                f"{self.name}: the pickle asks for {name!r}, which is neither a tensor nor a plain container; nothing "
+                f"{self.name}: the pickle asks for {brief(name)}, which is neither a tensor nor a plain container; nothing "
                 "was loaded or run. If you trust the file, load it with PyTorch and save its state_dict() again"
             )
         found = self.table[name]
@@ -122,6 +125,8 @@ class Machine:
 
     def look_up_from_stack(self, _: Any) -> None:
         module, name = self.take(2)
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise UnsafePickleError(f"{self.name}: the pickle asks for a name that is no string; refused")
         self.look_up(f"{module}.{name}")
 
     def call(self, _: Any) -> None:
@@ -151,6 +156,8 @@ def keys(values: Any) -> Any:
         for part in value if type(value) is tuple else (value,):
             if type(part) not in KEYS:
                 raise TypeError(f"a {type(part).__name__} as a key or in a set")
+            if type(part) is int and part.bit_length() > 64:  # any number of these can have one hash
+                raise TypeError(f"a number of {part.bit_length()} bits as a key or in a set")
     return values
 
 

@@ -22,6 +22,7 @@ from ..data.text.folders import backend_in, read_config, roles_of
 from ..data.text.tokenizers import ROLES
 from ..errors import OptionError
 from ..io.atomic import Path, replacing
+from ..io.bounded import load_json
 from ..io.errors import FileFormatError
 from ..tensor import Tensor
 from .batch_encoding import BatchEncoding, as_kind, filled, listed
@@ -438,8 +439,7 @@ def _segments(folder: str, config: Mapping[str, Any]) -> bool:
     kind = (config.get("tokenizer_class") or "").lower().removesuffix("fast").removesuffix("tokenizer")
     file = os.path.join(folder, "config.json")
     if kind in ("", "pretrained", "auto", "tokenizersbackend") and os.path.isfile(file):
-        with open(file, "rb") as opened:
-            found = json.loads(opened.read())
+        found = load_json(file)
         kind = found.get("model_type", "") if isinstance(found, dict) else ""
     return kind in TWO_SEGMENTS
 

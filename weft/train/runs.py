@@ -144,7 +144,7 @@ class RunFolder:
             return {}
         try:
             content = _back(json.loads(path.read_text("utf-8")))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise OptionError(f"{path}: not a readable JSON file: {error}") from None
         if not isinstance(content, dict):
             raise OptionError(f"{path}: expected an object with names and values, got {type(content).__name__}")

@@ -130,7 +130,7 @@ def _sheet_labels(folder: Path, part: str) -> np.ndarray:
 def _label_list(path: Path) -> np.ndarray:
     try:
         found = np.array(json.loads(content(path)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LayoutError(f"{path}: expected a JSON list of labels ({error})") from error
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise LayoutError(f"{path}: expected a JSON list of whole numbers")

@@ -11,13 +11,18 @@ import functools
 import hashlib
 import http.client
 import os
+import re
+import socket
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from ...errors import OptionError
 from .catalogue import FILES, Source
 from .errors import DigestError, DownloadError, SourceError
 from .files import gunzipped, is_gzip
@@ -26,6 +31,7 @@ from .trust import note, refuse
 __all__ = ["cache_folder", "download", "find", "folders"]
 
 CHUNK = 1 << 18
+SLOWEST = 1024  # bytes a second
 Folder = str | os.PathLike[str] | None
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
@@ -102,7 +108,10 @@ def _fetch(source: Source, folder: Path) -> Path:
 
 # ------------------------------------------------------------------------------------------ digests
 def _algorithm(digest: str) -> str:
-    return {32: "md5", 64: "sha256"}[len(digest)]
+    found = {32: "md5", 64: "sha256"}.get(len(digest))
+    if found is None or not re.fullmatch("[0-9a-fA-F]+", digest):
+        raise OptionError(f"digest: expected 64 (SHA-256) or 32 (MD5) hexadecimal digits, got {digest[:80]!r}")
+    return found
 
 
 def file_digest(path: Path, algorithm: str) -> str:
@@ -144,16 +153,21 @@ def download(
     progress: Progress | bool | None = None,
     attempts: int = 3,
     timeout: float = 30.0,
+    patience: float = 60.0,
 ) -> Path:
     """Fetch `url` to the path `target`, unless it is there, and return the path.
 
     digest: SHA-256 (64 digits) or MD5 (32) that the file must have
     progress: a function of (bytes so far, bytes in all or None); True, False, or None for a bar on a terminal
+    timeout: seconds without a byte; patience: seconds for the server to answer, and in which it must then send a kilobyte
+    for each: one that drips is left, after as many attempts as for one that breaks off
 
     Example:
         >>> download("https://example.org/data.csv", "data/data.csv", digest="9f86d0…")  # doctest: +SKIP
     """
     target = Path(target)
+    if digest:
+        _algorithm(digest)
     if not url.startswith(("http://", "https://")):
         raise DownloadError(f"download: an http:// or https:// address is needed, got {url!r}")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -162,10 +176,11 @@ def download(
         if target.exists():  # another process has fetched it meanwhile
             return target
         continued = part.stat().st_size > 0
-        _receive_all(url, part, report, attempts, timeout)
+        receive = functools.partial(_receive_all, url, part, report, attempts, (timeout, patience))
+        receive()
         if continued and not _right(part, digest):  # the part was of another file: once more from the start
             os.truncate(part, 0)
-            _receive_all(url, part, report, attempts, timeout)
+            receive()
         _finish(part, target, digest, url)
     return target
 
@@ -187,11 +202,11 @@ def _finish(part: Path, target: Path, digest: str, url: str) -> None:
     os.replace(part, target)
 
 
-def _receive_all(url: str, part: Path, report: Progress, attempts: int, timeout: float) -> None:
+def _receive_all(url: str, part: Path, report: Progress, attempts: int, times: tuple[float, float]) -> None:
     """Receive until the file is whole; a broken connection is taken up again where it broke."""
     for attempt in range(1, attempts + 1):
         try:
-            return _receive(url, part, report, timeout)
+            return _receive(url, part, report, *times)
         except DownloadError:
             raise
         except urllib.error.HTTPError as error:
@@ -203,39 +218,81 @@ def _receive_all(url: str, part: Path, report: Progress, attempts: int, timeout:
                 raise DownloadError(f"{url} cannot be read ({reason}); {part.stat().st_size} bytes are kept") from error
 
 
-def _receive(url: str, part: Path, report: Progress, timeout: float) -> None:
+def _receive(url: str, part: Path, report: Progress, timeout: float, patience: float) -> None:
     """Append to `part` what it still lacks, or start anew if the server cannot continue."""
     have = part.stat().st_size
     headers = {"Accept-Encoding": "identity", "User-Agent": "weft"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
-        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
+        response = _opener(patience).open(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
-        if error.code != 416:
+        if error.code != 416 or not have:  # without a range there is nothing to refuse
             raise
         if error.headers.get("Content-Range", "").rpartition("/")[2] == str(have):
             return None
         os.truncate(part, 0)
-        return _receive(url, part, report, timeout)
+        return _receive(url, part, report, timeout, patience)
     with response, open(part, "r+b") as file:
         start = have if _continues(response, have) else 0
         file.truncate(start)
         file.seek(start)
-        _copy(response, file, start, report)
+        _copy(response, file, start, report, patience)
 
 
 def _continues(response: Any, have: int) -> bool:
     return response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
 
 
-def _copy(response: Any, file: IO[bytes], start: int, report: Progress) -> None:
+def _opener(patience: float) -> urllib.request.OpenerDirector:
+    """Opens addresses whose servers answer in time: `timeout` alone counts from byte to byte of the answer's head."""
+
+    class Hurried:
+        def getresponse(self) -> Any:
+            late = threading.Event()
+            timer = threading.Timer(patience, _hang_up, [self.sock, late])
+            timer.daemon = True
+            timer.start()
+            try:
+                response = super().getresponse()
+            finally:
+                timer.cancel()
+            if late.is_set():  # a head that was cut short would look whole
+                raise ConnectionError(f"the server did not answer within {patience:.0f} s")
+            return response
+
+    plain = type("Plain", (Hurried, http.client.HTTPConnection), {})
+    secure = type("Secure", (Hurried, http.client.HTTPSConnection), {})
+
+    class Plainly(urllib.request.HTTPHandler):
+        def http_open(self, request: Any) -> Any:
+            return self.do_open(plain, request)
+
+    class Securely(urllib.request.HTTPSHandler):
+        def https_open(self, request: Any) -> Any:
+            return self.do_open(secure, request)
+
+    return urllib.request.build_opener(Plainly, Securely)
+
+
+def _hang_up(connection: socket.socket, late: threading.Event) -> None:
+    late.set()
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _copy(response: Any, file: IO[bytes], start: int, report: Progress, patience: float) -> None:
     length = response.headers.get("Content-Length")
     total = start + int(length) if length is not None and length.isdigit() else None
-    got = start
+    got = before = start
+    looked = time.monotonic()
     report(got, total)
-    while chunk := response.read(CHUNK):
+    while chunk := response.read1(CHUNK):
         _write(file, chunk)
         got += len(chunk)
         report(got, total)
+        if (passed := time.monotonic() - looked) > patience:
+            if got - before < SLOWEST * passed:
+                raise ConnectionError(f"the server sent {got - before} bytes in {passed:.0f} s")
+            looked, before = time.monotonic(), got
     if total is not None and got < total:
         raise ConnectionError(f"the connection ended after {got} of {total} bytes")
 

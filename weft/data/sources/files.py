@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from ...io.atomic import open_regular
 from ...io.errors import ArchiveError, OversizeError, TruncatedError, UnsafeNameError
 
 __all__ = ["content", "gunzipped", "is_gzip", "members", "text", "unpack"]
@@ -27,24 +28,36 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile, tarfile.Ta
 
 def is_gzip(path: Name) -> bool:
     """Whether a file begins as gzip files do."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file.read(2) == b"\x1f\x8b"
 
 
 def content(path: Name) -> bytes:
     """The bytes of a file, unpacked if gzip has packed it."""
-    return gunzipped(path) if is_gzip(path) else Path(path).read_bytes()
+    if is_gzip(path):
+        return gunzipped(path)
+    with open_regular(path) as file:
+        return file.read()
 
 
 def gunzipped(path: Name) -> bytes:
-    """What a gzip file holds."""
+    """What a gzip file holds; OversizeError if that grows as only a bomb does."""
     try:
-        with gzip.open(path, "rb") as file:
-            return file.read()
+        with open_regular(path) as packed, gzip.GzipFile(fileobj=packed) as file:
+            limit = _limit(os.fstat(packed.fileno()).st_size)
+            found = file.read(limit + 1)
     except EOFError as error:
         raise TruncatedError(f"{path}: the gzip file ends too early; fetch it again") from error
     except (gzip.BadGzipFile, zlib.error) as error:
         raise ArchiveError(f"{path}: the gzip file is damaged ({error}); fetch it again") from error
+    if len(found) > limit:
+        raise OversizeError(f"{path}: unpacked it would take more than {limit} bytes; refused")
+    return found
+
+
+def _limit(size: int) -> int:
+    """How many bytes may come out of so many packed ones."""
+    return max(PLAIN_SIZE, LARGEST_RATIO * size)
 
 
 def text(path: Name, encoding: str = "utf-8") -> str:
@@ -129,6 +142,7 @@ def _copy(archive: Name, member: Member, target: IO[bytes]) -> None:
 def _opened(archive: Path) -> Iterator[list[Member]]:
     """The files of an archive, all of them checked; folders are left out, for they follow from the names."""
     try:
+        open_regular(archive).close()
         packed = zipfile.ZipFile(archive) if zipfile.is_zipfile(archive) else tarfile.open(archive)
         with packed:
             listed = _zip_members(packed) if isinstance(packed, zipfile.ZipFile) else _tar_members(packed)
@@ -139,7 +153,7 @@ def _opened(archive: Path) -> Iterator[list[Member]]:
 
 
 def _check(archive: Path, listed: list[Member]) -> None:
-    limit = max(PLAIN_SIZE, LARGEST_RATIO * archive.stat().st_size)
+    limit = _limit(archive.stat().st_size)
     if (total := sum(member.size for member in listed)) > limit:
         raise OversizeError(f"{archive}: its files would take {total} bytes, more than {limit}; refused")
     for member in listed:
@@ -151,9 +165,14 @@ def _check(archive: Path, listed: list[Member]) -> None:
 
 
 def _tar_members(tar: tarfile.TarFile) -> list[Member]:
-    entries = [entry for entry in tar if not entry.isdir()]
+    limit, entries = _limit(os.stat(tar.name).st_size), []
+    for entry in tar:
+        if entry.offset_data + entry.size > limit:
+            raise OversizeError(f"{tar.name}: unpacked it would take more than {limit} bytes; refused")
+        entries += [entry] if not entry.isdir() else []
     while tar.fileobj.read(1 << 20):  # to the end of the packed stream, where its checksum is
-        pass
+        if tar.fileobj.tell() > limit:
+            raise OversizeError(f"{tar.name}: unpacked it would take more than {limit} bytes; refused")
     return [Member(e.name, e.size, e.isreg(), lambda e=e: tar.extractfile(e)) for e in entries]
 
 

@@ -63,7 +63,9 @@ def _is_truth(cell: str) -> bool:
 
 def _is_integer(cell: str) -> bool:
     """Whole numbers of 64 bits; larger ones are floats."""
-    return INTEGER.fullmatch(cell) is not None and (len(cell) < 19 or -(2**63) <= int(cell) < 2**63)
+    return INTEGER.fullmatch(cell) is not None and (
+        len(cell) < 19 or (len(cell) <= 20 and -(2**63) <= int(cell) < 2**63)
+    )
 
 
 def _is_time(cell: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...io.bounded import brief
 from ...io.errors import HeaderError, LayoutError, UnsafePickleError
 from ...io.unpickle import Global, Machine
 
@@ -41,6 +42,10 @@ class Unfinished:
 class ArrayMachine(Machine):
     """A pickle machine that can also finish arrays, element types and sparse matrices."""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.places: dict[int, list[int]] = {}  # identity of an unfinished object → its keys in the memo
+
     def step(self, opcode: str, argument: Any) -> None:
         own = INSTRUCTIONS.get(opcode)
         if own is None:
@@ -51,7 +56,7 @@ class ArrayMachine(Machine):
     def look_up_array(self, name: str) -> None:
         if name not in self.table:
             raise UnsafePickleError(
-                f"{self.name}: the pickle asks for {name!r}, which is neither an array nor a plain container; nothing "
+                f"{self.name}: the pickle asks for {brief(name)}, which is neither an array nor a plain container; nothing "
                 "was loaded or run"
             )
         self.stack.append(Global(name, self.table[name]))
@@ -62,22 +67,30 @@ class ArrayMachine(Machine):
         if not isinstance(announced, Unfinished):
             raise UnsafePickleError(f"{self.name}: the pickle would change a {type(announced).__name__}; refused")
         finished = announced.build(state)
-        for key, value in self.memo.items():
-            if value is announced:
+        for key in self.places.pop(id(announced), ()) if finished is not announced else ():
+            if self.memo.get(key) is announced:
                 self.memo[key] = finished
         self.stack.append(finished)
+
+    def remember_place(self, argument: int | None) -> None:
+        """PUT: note where an unfinished object is remembered, so that nobody has to search for it."""
+        key = len(self.memo) if argument is None else argument
+        self.remember(key)
+        if isinstance(self.stack[-1], Unfinished):
+            self.places.setdefault(id(self.stack[-1]), []).append(key)
 
 
 INSTRUCTIONS: dict[str, Callable[[ArrayMachine, Any], None]] = {
     "GLOBAL": lambda machine, argument: machine.look_up_array(argument.replace(" ", ".", 1)),
     "STACK_GLOBAL": lambda machine, _: machine.look_up_array(".".join(machine.take(2))),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), lambda machine, key: machine.remember_place(key)),
     "NEWOBJ": lambda machine, _: machine.call(None),
     "BUILD": lambda machine, _: machine.finish(),
 }
 
 
 def _no_storage(key: Any) -> Any:
-    raise UnsafePickleError(f"the pickle refers to {key!r} outside of itself")
+    raise UnsafePickleError(f"the pickle refers to {brief(key)} outside of itself")
 
 
 # ------------------------------------------------------------------------------------------ what the names stand for
@@ -85,7 +98,9 @@ class ElementType(Unfinished):
     """numpy.dtype: announced as 'i4', described by its byte order."""
 
     def __init__(self, code: Any, align: Any = False, copy: Any = True) -> None:
-        self.dtype = np.dtype(str(code))
+        if not isinstance(code, str):
+            raise LayoutError(f"an element type called {brief(code)}")
+        self.dtype = np.dtype(code)
         if self.dtype.kind not in KINDS or self.dtype.fields is not None:
             raise LayoutError(f"an array of {self.dtype}; arrays of numbers can be read")
 
@@ -109,11 +124,17 @@ def _array(raw: Any, kind: Any, shape: Any, order: str = "C") -> np.ndarray:
     if not isinstance(kind, ElementType) or order not in ("C", "F"):
         raise HeaderError("an array without an element type or order")
     raw = raw.encode("latin-1") if isinstance(raw, str) else raw
+    if not isinstance(shape, tuple) or len(shape) > 64 or not all(type(n) is int and 0 <= n < 2**63 for n in shape):
+        raise LayoutError(f"an array of shape {brief(shape)}")
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if not isinstance(raw, bytes | bytearray) or len(raw) != count * kind.dtype.itemsize:
-        raise LayoutError(f"an array of shape {shape} and type {kind.dtype} described by {len(raw)} bytes")
+        raise LayoutError(f"an array of shape {brief(shape)} and type {kind.dtype} described by {_size_of(raw)}")
     array = np.ndarray(shape, kind.dtype, bytearray(raw), order=order)
     return array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
+
+
+def _size_of(raw: Any) -> str:
+    return f"{len(raw)} bytes" if isinstance(raw, bytes | bytearray) else brief(raw)
 
 
 class RowMatrix(Unfinished):
@@ -152,8 +173,12 @@ def _no_bytes() -> bytes:
 
 def _encode(characters: Any, encoding: Any = "latin1") -> bytes:
     """Python 3 writes bytes this way in the old protocols."""
-    if not isinstance(characters, str) or str(encoding).replace("-", "").lower() != "latin1":
-        raise HeaderError(f"bytes written as {encoding!r}; latin1 can be read")
+    if (
+        not isinstance(characters, str)
+        or not isinstance(encoding, str)
+        or encoding.replace("-", "").lower() != "latin1"
+    ):
+        raise HeaderError(f"bytes written as {brief(encoding)}; latin1 can be read")
     return characters.encode("latin-1")
 
 

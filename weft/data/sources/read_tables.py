@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import OptionError
+from ...io.bounded import brief
 from ...io.errors import FileFormatError, LayoutError
 from ...runtime.extras import extra
 from .errors import SourceError
@@ -154,9 +156,9 @@ def _names(first: Sequence[str], header: bool, names: Sequence[str] | None, plac
     if names is None:
         names = first if header else [""] * len(first)
     found = [name.strip() or f"column_{i}" for i, name in enumerate(names)]
-    twice = sorted({name for name in found if found.count(name) > 1})
+    twice = sorted(name for name, count in Counter(found).items() if count > 1)
     if twice:
-        raise LayoutError(f"{place}: two columns are called {twice[0]!r}; pass names= with different ones")
+        raise LayoutError(f"{place}: two columns are called {brief(twice[0])}; pass names= with different ones")
     return found
 
 

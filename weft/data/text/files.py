@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 
+from ...io.bounded import load_json
 from ...io.errors import FileFormatError
+from .patterns import check_pattern
 from .tokenizers import FORMAT, CharTokenizer, Tokenizer, WordTokenizer
 from .vocabulary import Path
 
@@ -37,11 +38,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def _fields(file: str) -> dict:
-    with open(file, "rb") as opened:
-        text = opened.read()
     try:
-        fields = json.loads(text)
-    except ValueError as error:
+        fields = load_json(file)
+    except FileFormatError as error:
         raise FileFormatError(f"{file}: expected the JSON file of a tokeniser, got something else ({error})") from None
     if not isinstance(fields, dict):
         raise FileFormatError(f"{file}: expected the JSON file of a tokeniser, found a {type(fields).__name__}")
@@ -52,6 +51,8 @@ def _from_fields(fields: dict, file: str) -> Tokenizer:
     kind = fields.get("kind")
     if kind not in KINDS:
         raise FileFormatError(f"{file}: expected a tokeniser of kind {' or '.join(KINDS)}, found {kind!r}")
+    if isinstance(fields.get("pattern"), str):
+        check_pattern(fields["pattern"], file)
     try:
         return KINDS[kind].from_fields(fields, file)
     except FileFormatError:

@@ -10,14 +10,15 @@ What goes around a text depends on the model: tokenizer_class of tokenizer_confi
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...io.bounded import load_json
 from ...io.errors import FileFormatError
+from .patterns import check_patterns
 from .pipelines import bert, byte_level, library_of_tokenizers, surround
 from .sentencepiece import CONTROL, Piece, SentencePieceModel, read_sentencepiece
 from .tokenizers import ROLES
@@ -226,8 +227,8 @@ def _text(token: Any) -> str | None:
 
 
 def backend_from(path: str) -> Any:
-    with open(path, "rb"):  # a missing file raises its usual error
-        return _read(library_of_tokenizers().Tokenizer.from_file, path)
+    check_patterns(load_json(path), path)  # a missing file raises its usual error
+    return _read(library_of_tokenizers().Tokenizer.from_file, path)
 
 
 def read_config(folder: str) -> dict[str, Any]:
@@ -244,9 +245,7 @@ def _read(read: Any, *paths: str, **options: Any) -> Any:
 
 
 def _json(path: str) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        text = file.read()
     try:
-        return dict(json.loads(text))
+        return dict(load_json(path))
     except (ValueError, TypeError) as error:
         raise FileFormatError(f"{path}: expected a JSON object, got something else ({error})") from None

@@ -5,6 +5,7 @@ All of them share `Tokenizer`'s interface. Special tokens have roles: pad, unk, 
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from typing import Any
 import weft
 
 from ...errors import OptionError
+from ...io.atomic import open_regular
 from ...tensor import Tensor
 from .padding import PaddedBatch, pad_batch
 from .vocabulary import Path, Vocabulary, write_json
@@ -350,5 +352,5 @@ def _lines(files: Iterable[Path]) -> Iterator[str]:
     if isinstance(files, (str, os.PathLike)):
         files = [files]
     for path in files:
-        with open(path, encoding="utf-8", newline="") as file:
+        with io.TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
             yield from file

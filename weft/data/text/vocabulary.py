@@ -10,6 +10,7 @@ from typing import Any
 
 from ...errors import OptionError
 from ...io.atomic import replacing
+from ...io.bounded import load_json
 from ...io.errors import FileFormatError
 
 __all__ = ["Vocabulary", "read_json", "write_json"]
@@ -171,11 +172,9 @@ def write_json(path: Path, fields: Mapping[str, Any]) -> None:
 def read_json(path: Path, kind: str) -> dict[str, Any]:
     """The fields of a JSON file whose field `format` is `kind`."""
     name = os.fspath(path)
-    with open(path, "rb") as file:
-        text = file.read()
     try:
-        fields = json.loads(text)
-    except ValueError as error:
+        fields = load_json(path)
+    except FileFormatError as error:
         raise FileFormatError(
             f"{name}: expected a JSON file of format {kind!r}, got something else ({error})"
         ) from None

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -15,6 +14,7 @@ import weft
 from ... import nn
 from ...errors import OptionError
 from ...io.atomic import Path
+from ...io.bounded import load_json
 from ...io.errors import HeaderError
 from ...tensor import Tensor
 
@@ -114,7 +114,7 @@ class SentenceEncoder(nn.Module):
         parts = [PARTS[kind](place) for kind, place in (rest[:-1] if steps and normalize else rest)]
         dense = nn.Sequential(*parts) if parts else None
         file = os.path.join(body, "sentence_bert_config.json")
-        reading = _read(file) if os.path.isfile(file) else {}
+        reading = load_json(file) if os.path.isfile(file) else {}
         lower = bool(reading.get("do_lower_case"))
         most = _most_tokens(encoder.config, reading.get("max_seq_length"))
         return cls(encoder, encoder.tokenizer, poolings[0], dense, normalize, most, lower).eval()
@@ -162,7 +162,7 @@ def _modules(folder: str) -> list[dict[str, Any]]:
     file = os.path.join(folder, "modules.json")
     if not os.path.isfile(file):
         return []
-    rows = _read(file)
+    rows = load_json(file)
     if not isinstance(rows, list) or not all(isinstance(row, dict) and "type" in row for row in rows):
         raise HeaderError(f"{file}: expected a list of parts, each with a type and a path")
     return rows
@@ -174,7 +174,7 @@ def _kind(row: dict[str, Any]) -> str:
 
 def _modes(folder: str) -> list[str]:
     """The poolings of 1_Pooling/config.json: a flag each, or, in newer files, one name."""
-    fields = _read(os.path.join(folder, "config.json"))
+    fields = load_json(os.path.join(folder, "config.json"))
     flags = [mode for mode in POOLINGS if fields.get(f"pooling_mode_{mode}")]
     named = fields.get("pooling_mode")
     return flags or [{"cls": "cls_token", "lasttoken": "lasttoken"}.get(named, f"{named}_tokens")]
@@ -184,7 +184,7 @@ def _dense(folder: str) -> nn.Module:
     """φ(W x + b) after the pooling."""
     from ...io.huggingface import read_weights
 
-    fields = _read(os.path.join(folder, "config.json"))
+    fields = load_json(os.path.join(folder, "config.json"))
     name = fields.get("activation_function", "torch.nn.modules.linear.Identity").rpartition(".")[2]
     if name not in ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid"):
         raise OptionError(f"{folder}: activation_function {name} is not supported")
@@ -196,7 +196,7 @@ def _dense(folder: str) -> nn.Module:
 def _layer_norm(folder: str) -> nn.Module:
     from ...io.huggingface import read_weights
 
-    norm = nn.LayerNorm(_read(os.path.join(folder, "config.json"))["dimension"])
+    norm = nn.LayerNorm(load_json(os.path.join(folder, "config.json"))["dimension"])
     norm.load_state_dict({key.removeprefix("norm."): value for key, value in read_weights(folder).items()})
     return norm
 
@@ -208,11 +208,3 @@ PARTS: dict[str, Callable[[str], nn.Module]] = {
     "Normalize": lambda folder: Normalize(),
     "Dropout": lambda folder: nn.Identity(),  # vectors are made without
 }
-
-
-def _read(file: str) -> Any:
-    with open(file, "rb") as opened:
-        try:
-            return json.loads(opened.read())
-        except ValueError as error:
-            raise HeaderError(f"{file}: expected JSON ({error})") from None
