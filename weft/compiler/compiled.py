@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 PLANS = 32  # kept for one function
 BRANCHES = 24  # for one signature; more of them, and it runs as Python
+IN_VAIN = 8  # plans made one after the other for one signature, none of them used again
 ELSEWHERE: Any = object()  # Python would decide otherwise than this plan
 
 
@@ -118,7 +119,7 @@ class Compiled:
             for bound in self.plans.get(key, ()):
                 if bound.holds(tensors) and (result := bound.run(tensors)) is not ELSEWHERE:
                     return result
-            if self.branches.get(key, 0) >= BRANCHES:
+            if self.branches.get(key, 0) >= BRANCHES or self._were_in_vain(key):
                 self._give_up(key)
                 return self._as_python(leaves, spec)
             try:
@@ -143,12 +144,16 @@ class Compiled:
         args, kwargs = (leaves, {}) if spec is None else tree_unflatten(leaves, spec)
         return self.function(*args, **kwargs)
 
+    def _were_in_vain(self, key: Any) -> bool:
+        newest = self.plans.get(key, ())[:IN_VAIN]
+        return len(newest) == IN_VAIN and all(bound.runs == 1 for bound in newest)
+
     def _give_up(self, key: Any) -> None:
         """Python decides by values that are new at every call."""
         lines = sorted({line for bound in self.plans.get(key, ()) for line in bound.program.decisions()})
         where = f" at {', '.join(lines)}" if lines else ""
         warnings.warn(
-            f"compile: {getattr(self.function, '__name__', self.function)} has {BRANCHES} plans for one signature, because "
+            f"compile: {getattr(self.function, '__name__', self.function)} needs ever new plans for one signature, because "
             f"Python decides by values that differ from call to call{where}; it runs uncompiled from now on",
             stacklevel=4,
         )
@@ -225,6 +230,7 @@ class Bound:
         self.pull = None if program.backward is None else Pull(program.backward, build)
         self.alone = program.spec.kind is None
         self.lock = fork_safe_lock()  # a plan has one set of buffers
+        self.runs = 0
         self._find_counters()
         self.cleared, self.stores = [], []  # what is set to None is told apart: gradients, mostly
         for table, key, result in program.stores:
@@ -273,6 +279,7 @@ class Bound:
                 self.old.put_back(held)
                 raise
             del held
+            self.runs += 1
             if more is None:
                 self._go_back(moved)
                 return ELSEWHERE

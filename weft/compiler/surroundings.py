@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import dis
 import functools
+import os
+import sys
+import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy
 
 from ..nn.module import TABLES, Module
 from ..nn.module_hooks import global_hooks
@@ -252,8 +256,10 @@ class Surroundings:
         for hooks in x.__dict__.get("_hooks", {}).values():
             self._visit_hooks(hooks)
         if is_own_optimizer(x):
+            for key in ("state", "param_groups"):
+                self._reach(x.__dict__[key], f"{name}.{key}")
             self.objects.append((x, name))
-            self.names |= {"state", "step", "param_groups"}
+            self.names.add("step")
 
     def _visit_container(self, x: Any, name: str) -> None:
         if id(x) in self.passed:
@@ -344,8 +350,8 @@ def _is_as_before(kept: Kept) -> bool:
 
 
 def is_own_optimizer(x: Any) -> bool:
-    """Whether somebody else than Weft has written its step."""
-    return not type(x).__module__.startswith("weft.")
+    """Whether it has a step of its own, which keeps what it likes; `Optimizer.step` lets the tracer see its state."""
+    return type(x).step is not Optimizer.step
 
 
 @functools.cache
@@ -382,19 +388,20 @@ _LOOKED_INTO = ("weft.train.",)  # code of ours that calls methods of users' obj
 @functools.cache
 def _is_foreign(filename: str) -> bool:
     """Whether a file belongs neither to Weft nor to the libraries under it."""
-    return bool(filename) and not filename.startswith(("<frozen", *_libraries())) and not is_ours(filename)
+    if not filename or filename.startswith(("<frozen", *_libraries())):
+        return False
+    return not is_ours(filename) or _is_like_a_user(filename.replace(os.sep, "."))
+
+
+def _is_like_a_user(name: str) -> bool:
+    """Parts of Weft that keep Python state as users' code does: it is looked into."""
+    return any(part in name for part in ("weft.metrics.", "weft.optim.lr_scheduler", "weft.optim.swa_utils"))
 
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    import os
-    import sysconfig
-
-    import numpy
-    import scipy
-
     standard = sysconfig.get_paths()["stdlib"]
-    packages = (os.path.dirname(numpy.__file__), os.path.dirname(scipy.__file__))
+    packages = (os.path.dirname(np.__file__), os.path.dirname(scipy.__file__))
     names = [os.path.join(standard, name) for name in sorted(os.listdir(standard)) if name != "site-packages"]
     return (*(p + os.sep for p in packages), *names)
 
@@ -405,9 +412,7 @@ def _is_foreign_class(cls: type) -> bool:
     if not cls.__flags__ & (1 << 9) or cls.__module__ == "builtins":  # not made by a class statement
         return False
     if cls.__module__.split(".")[0] in ("weft", "numpy", "scipy"):
-        return False
-    import sys
-
+        return _is_like_a_user(cls.__module__)
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
     return file is None or _is_foreign(file)
