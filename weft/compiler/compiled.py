@@ -279,33 +279,33 @@ class Bound:
                 self.old.put_back(held)
                 raise
             del held
-            self.runs += 1
             if more is None:
                 self._go_back(moved)
                 return ELSEWHERE
+            self.runs += 1
         for counter in self.counters:
             counter[0] += 1
         for position, number in program.written:
             np.copyto(tensors[position].array, outputs[number])
             tensors[position]._bump()
         made = [wrap(a) for a in outputs[: program.count]]
-        if program.ledger is not None:
-            program.ledger.continues({k: outputs[number].item() for k, number in program.items})
-        content = functools.partial(_content, made=made, tensors=tensors, ledger=program.ledger)
-        results = [content(r) for r in program.results]
+        ledger = program.ledger
+        if ledger is not None:
+            ledger.continues({k: outputs[number].item() for k, number in program.items})
+        results = [_content(r, made, tensors, ledger) for r in program.results]
         if self.pull is not None:
             recorded = [results[k] for k in program.backward.results]
             self.pull.record(recorded, tensors, [outputs[k] for k in program.saved])
         for table, key in self.cleared:
             table[key] = None
-        stored = [content(result) for *_, result in self.stores]
-        for (table, key, _), found in zip(self.stores, stored, strict=True):
+        for table, key, result in self.stores:
             if table.__class__ is Place:
-                table.put(found)
+                table.put(_content(result, made, tensors, ledger))
             else:
-                (tensors[table].__dict__ if table.__class__ is int else table)[key] = found
+                table = tensors[table].__dict__ if table.__class__ is int else table
+                table[key] = _content(result, made, tensors, ledger)
         for call, given, spec in program.effects:
-            values, options = tree_unflatten([content(r) for r in given], spec)
+            values, options = tree_unflatten([_content(r, made, tensors, ledger) for r in given], spec)
             call(*values, **options)
         return results[0] if self.alone else tree_unflatten(results, program.spec)
 

@@ -61,24 +61,14 @@ class Program:
     places: list[tuple[Place, Any]] = field(default_factory=list)  # what must lie in cells, lists and slots
     forms: list[tuple[Any, int]] = field(default_factory=list)  # (container, its length)
     wholes: list[Kept] = field(default_factory=list)  # containers that are compared as a whole
+    keeps: bool = False  # whether there are such containers, or numbers
     streams: list[Stream] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)  # objects whose identity the signature relies on
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         """Whether everything outside is just as it was."""
-        return self.numbers_hold() and self._holds(tensors)
-
-    def numbers_hold(self) -> bool:
-        """Whether Python would decide as before by the numbers of this call, and containers have the same entries."""
-        for container, length in self.forms:
-            if len(container) != length:
-                return False
-        for kept in self.wholes:
-            if not kept.has_same_form():
-                return False
-        return self.ledger is None or self.ledger.holds()
-
-    def _holds(self, tensors: Sequence[Tensor]) -> bool:
+        if self.keeps and not self.numbers_hold():
+            return False
         for place, content in self.places:
             if place.get() is not content:
                 return False
@@ -98,6 +88,16 @@ class Program:
             if x.array is not array or x._needs_grad is not needs:
                 return False
         return True
+
+    def numbers_hold(self) -> bool:
+        """Whether Python would decide as before by the numbers of this call, and containers have the same entries."""
+        for container, length in self.forms:
+            if len(container) != length:
+                return False
+        for kept in self.wholes:
+            if not kept.has_same_form():
+                return False
+        return self.ledger is None or self.ledger.holds()
 
     def follows(self, tensors: Sequence[Tensor]) -> bool:
         """Let the graph use what is there now, if it is like what was traced."""
@@ -322,6 +322,7 @@ def _hold_on(program: Program, tracer: Tracer, around: Surroundings, carried: Ca
     held = {(id(table), key) for table, key in carried.tables()}
     program.reads = [(table, key, content) for table, key, content in program.reads if (id(table), key) not in held]
     program.contents = [(table, content) for table, content in program.contents if id(table) not in around.kept]
+    program.keeps = bool(program.forms or program.wholes or program.ledger is not None)
 
 
 def _is_traced(x: Any) -> bool:
