@@ -834,6 +834,22 @@ def test_refused_with_a_reason(name):
         assert run(weft.ones(1)).item() == pytest.approx(expected)
 
 
+def test_schedules_belong_outside():
+    model = Net()
+    optimizer = AdamLike(model.parameters())
+    schedule = weft.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    inner = train(model, optimizer)
+
+    def step(x, y):
+        loss = inner(x, y)
+        schedule.step()
+        return loss
+
+    with pytest.raises(TraceError, match=r"schedule, a ExponentialLR.*scheduler\.step\(\)"):
+        weft.compile(step)(X, Y)
+    assert schedule.last_epoch == 0 and not optimizer.state
+
+
 def test_changed_arguments_are_refused():
     def step(pair, table, x):
         pair[0] += 1

@@ -213,7 +213,7 @@ def test_lbfgs_takes_its_closure_and_says_that_it_runs_eagerly() -> None:
     weft.manual_seed(0)
     task = supervised(mlp(), lambda p: weft.optim.LBFGS(p, lr=0.5, max_iter=10))
     with pytest.warns(UserWarning, match="runs eagerly"):
-        history = trainer(max_epochs=6).fit(task, loader(x, y, 64))
+        history = trainer(max_epochs=4).fit(task, loader(x, y, 64))
     assert history["train_loss"][-1] < 0.5 * history["train_loss"][0]
 
 

@@ -98,6 +98,13 @@ def classified(
     tracer: Any, around: Surroundings, carried: Carried, is_traced: Callable[[Any], bool]
 ) -> Iterator[tuple[Place, Any]]:
     """(place, content) of what must be stored at every call; raises if the trace cannot be used as it is."""
+    disturbed = around.disturbed()
+    if disturbed is not None:
+        x, name = disturbed
+        raise TraceError(
+            f"compile: {name}, a {type(x).__name__}, keeps count in Python, which a plan would do only once; call it outside "
+            "of the compiled function (scheduler.step() belongs there)"
+        )
     varying, new, found = [], None, []
     for place, before, now in around.changes():
         if place.identity in carried.places:

@@ -136,6 +136,7 @@ class Surroundings:
         self.seen: dict[int, Any] = {}
         self.objects: list[tuple[Any, str]] = []  # instances whose attributes are looked up by name
         self.mathematics: list[Place] = []  # globals that are functions of `math`
+        self.ours: list[tuple[Any, str, dict[str, Any]]] = []  # objects of Weft, and their attributes before
         self.passed: set[int] = set()  # containers of ours, looked through for objects of users
         self.pending: list[tuple[Any, str]] = []
         self._reach(function, getattr(function, "__name__", "the function"))
@@ -278,6 +279,8 @@ class Surroundings:
             self._reach(x.function, name)
         elif _is_foreign_class(type(x)) or type(x).__module__.startswith(_LOOKED_INTO):
             self.objects.append((x, name))
+        elif type(x).__module__.startswith(_KEEPERS) and isinstance(getattr(x, "__dict__", None), dict):
+            self.ours.append((x, name, dict(x.__dict__)))
 
     def _look_up(self, x: Any, names: set[str], name: str) -> None:
         """The attributes of an object, or of a class or module, that the code mentions."""
@@ -328,8 +331,18 @@ class Surroundings:
         """A container that has got, or lost, entries."""
         return next((k for k in self.kept.values() if not k.has_same_form()), None)
 
+    def disturbed(self) -> tuple[Any, str] | None:
+        """An object of Weft that keeps Python state of its own, a schedule for one, and was changed."""
+        for x, name, before in self.ours:
+            now = x.__dict__
+            if now.keys() != before.keys() or not all(is_same(before[key], now[key]) for key in before):
+                return x, name
+        return None
+
     def restore(self) -> None:
         """Everything as it was when it was first seen."""
+        for x, _, before in self.ours:
+            x.__dict__.update(before)
         for kept in self.kept.values():
             if not _is_as_before(kept):
                 kept.restore()
@@ -382,6 +395,7 @@ _CALLED = frozenset(
 _LEAVES = (*PLAIN, types.BuiltinFunctionType, types.CodeType, Generator)
 _CONTAINERS = (dict, list, set, deque, bytearray)
 _DEFINED = (types.FunctionType, type, functools.partial)
+_KEEPERS = ("weft.optim.", "weft.data.", "weft.distributions.", "weft.models.")  # where objects may keep count
 _LOOKED_INTO = ("weft.train.",)  # code of ours that calls methods of users' objects by name
 
 
@@ -394,8 +408,8 @@ def _is_foreign(filename: str) -> bool:
 
 
 def _is_like_a_user(name: str) -> bool:
-    """Parts of Weft that keep Python state as users' code does: it is looked into."""
-    return any(part in name for part in ("weft.metrics.", "weft.optim.lr_scheduler", "weft.optim.swa_utils"))
+    """Parts of Weft that keep Python state as users' code does are looked into."""
+    return "weft.metrics." in name
 
 
 @functools.cache
