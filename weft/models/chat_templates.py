@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import OptionError
+from ..runtime.extras import missing
 
 __all__ = ["TemplateError", "render_chat"]
 
@@ -185,7 +186,7 @@ def _environment_class() -> type:
         from jinja2.ext import Extension, loopcontrols
         from jinja2.runtime import LoopContext, Macro
     except ImportError:
-        raise ImportError("chat templates need jinja2; install it with: pip install jinja2") from None
+        raise missing("jinja2", "chat templates need") from None
 
     class Generation(Extension):
         """{% generation %} … {% endgeneration %} around what the model has said: printed as it stands."""

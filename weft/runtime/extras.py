@@ -15,7 +15,7 @@ __all__ = ["EXTRAS", "MissingExtraError", "available", "extra", "missing"]
 EXTRAS = {  # as in pyproject.toml: package → the module it is imported as
     "plots": {"matplotlib": "matplotlib"},
     "images": {"pillow": "PIL"},
-    "text": {"tokenizers": "tokenizers"},
+    "text": {"tokenizers": "tokenizers", "jinja2": "jinja2"},
     "tables": {"pyarrow": "pyarrow", "openpyxl": "openpyxl"},
 }
 PACKAGES = {module: package for needed in EXTRAS.values() for package, module in needed.items()}
