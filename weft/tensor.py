@@ -46,7 +46,7 @@ class Tensor(Borders):
     _post_hooks: dict[int, Callable] | None = None
     _interpreter: Any = None  # a transform (vmap, compile) that takes over operations on this tensor
     _tangents: dict[Any, Any] | None = None  # of a leaf that is a variable of forward mode (autograd/forward.py)
-    _forward_only = False
+    _wanted = 0.0
     _retains = False
     _origin: str | None = None  # of a view: 'no_grad' or 'several' when recorded writes through it are refused
     _inference = False
@@ -185,9 +185,10 @@ class Tensor(Borders):
             )
         if requires_grad and self._inference:
             raise AutogradError("requires_grad: a tensor made in inference_mode cannot require grad; .clone() it first")
-        self._needs_grad = bool(requires_grad)
         if requires_grad and tape.mode.forward:  # of a variable of forward mode: from here on gradients are wanted, too
-            tape.edge_of(self)._forward_only = False
+            edge, inside = tape.edge_of(self), float(len(tape.mode.forward))
+            edge._wanted = min(edge._wanted, inside) if self._needs_grad else inside
+        self._needs_grad = bool(requires_grad)
         return self
 
     @property

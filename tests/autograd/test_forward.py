@@ -343,6 +343,28 @@ def test_hessian_times_vector_by_a_backward_pass_on_dual_numbers():
     same(product, V, U)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_the_derivative_of_a_training_by_its_learning_rate(steps):
+    """Gradients inside, steps in place under no_grad: p ← p − η · 2c (p − m), so p_k − m = (1 − 2ηc)ᵏ (p₀ − m).
+
+    PyTorch's `.backward()` leaves gradients without tangents, so here it is the closed form that tells.
+    """
+    ad, c = weft.autograd.forward_ad, np.abs(U)
+    p, middle = weft.nn.Parameter(weft.tensor(V)), weft.tensor(U)
+    optimizer = weft.optim.SGD([p], lr=1.0)
+    with ad.dual_level():
+        eta = ad.make_dual(weft.tensor(0.1, dtype=weft.float64), weft.tensor(1.0, dtype=weft.float64))
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (((p - middle) ** 2 * middle.abs()).sum() * eta).backward()
+            optimizer.step()
+        value, slope = ad.unpack_dual(p)
+        np.testing.assert_allclose(value.detach().numpy() - U, (V - U) * (1 - 0.2 * c) ** steps, rtol=1e-12)
+        expected = (V - U) * steps * (1 - 0.2 * c) ** (steps - 1) * -2 * c
+        np.testing.assert_allclose(slope.numpy(), expected, rtol=1e-12)
+    assert p.is_leaf and p.requires_grad and ad.unpack_dual(p).tangent is None and not p.grad.requires_grad
+
+
 DUAL_ERRORS = {
     "no level": lambda m, x: m.autograd.forward_ad.make_dual(x, x),
     "exit": lambda m, x: m.autograd.forward_ad.exit_dual_level(),

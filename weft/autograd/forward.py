@@ -14,11 +14,11 @@ from typing import Any
 from ..tensor import Tensor
 from . import tape
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
-from .modes import FORWARD, mode, switches
+from .modes import FORWARD, NEVER, mode, switches
 from .saved import PASS
 from .tape import Node, edge_of
 
-__all__ = ["Pass", "by_adjoint", "have_tangents", "is_forward_only", "no_tangents", "push_node", "without"]
+__all__ = ["Pass", "by_adjoint", "have_tangents", "no_tangents", "push_node", "wanted", "without"]
 
 
 class Pass:
@@ -26,6 +26,8 @@ class Pass:
 
     Tangents are kept by the nodes and leaves of the tape, not by tensors, so they follow in-place writes as histories do.
     """
+
+    readable = False  # whether its tangents can be asked for before it ends
 
     def __init__(self, batch: Level | None = None) -> None:
         self.batch, self.holders, self.tensors = batch, [], []
@@ -68,7 +70,7 @@ class Pass:
         with entered(self.levels()):
             for x, t in zip(tensors, tangents, strict=True):
                 edge = edge_of(x)
-                edge._forward_only = not isinstance(edge, Node) or edge._forward_only
+                edge._wanted = edge._wanted if isinstance(edge, Node) else NEVER
                 self.keep(edge, lowered(levels_of(x), t))
 
     def levels(self) -> Sequence[Level]:
@@ -90,9 +92,17 @@ class Pass:
         if known is None:
             known = edge._tangents = {}
         known[self] = tangent
-        if not (isinstance(edge, Node) and edge._forward_only):  # those die with the pass
+        if not (isinstance(edge, Node) and edge._wanted == NEVER):  # those die with the pass
             self.holders = _living(self.holders)
             self.holders.append(weakref.ref(edge))
+
+    def move(self, leaf: Tensor, told: Tensor) -> None:
+        """Give a leaf, which was written to, the tangent of what it holds now."""
+        found = self.of(told)
+        if found is not None:
+            self.keep(leaf, found)
+        elif leaf._tangents is not None:
+            leaf._tangents.pop(self, None)
 
     def adopt(self, tensor: Tensor, node: Node | None, needs_grad: bool) -> None:
         """Note what place on the tape the tensor goes back to when the pass is over."""
@@ -114,29 +124,27 @@ def _living(entries: list[Any], reference: Callable = lambda entry: entry) -> li
 def push_node(node: Node, out: Any) -> None:
     """The tangents of a new node's output(s) for every running pass, outermost first; then let it go if nobody else waits."""
     passes = mode.forward
-    node._forward_only = mode.grad is FORWARD or all(map(is_forward_only, node.edges))
+    node._wanted = NEVER if mode.grad is FORWARD else min(map(wanted, node.edges), default=NEVER)
     rule = getattr(node.op, "push", None) or _push_any
     for number, running in enumerate(passes):
         given = [None if edge is None else running.at(edge) for edge in node.edges]
         if any(t is not None for t in given):
-            with _computing(passes[:number], node, given, running.levels()):
+            with _computing(passes[:number], node, given, running):
                 pushed = rule(node, out, given)
             if pushed is not None:
                 running.keep(node, _in_types(pushed, out))
-    if node._forward_only:
+    if node._wanted == NEVER:
         for tensor in out if isinstance(out, tuple) else (out,):
             passes[0].adopt(tensor, None, False)
         _empty(node)
 
 
 @contextlib.contextmanager
-def _computing(
-    passes: tuple[Pass, ...], node: Node, given: Sequence[Tensor | None], levels: Sequence[Level]
-) -> Iterator[None]:
-    """Compute a tangent: recorded where sweeps or the outer passes need it, and nowhere else."""
+def _computing(passes: tuple[Pass, ...], node: Node, given: Sequence[Tensor | None], running: Pass) -> Iterator[None]:
+    """Compute a tangent of a pass: recorded where sweeps from outside of it, or outer passes, need it, and nowhere else."""
     before = mode.grad, mode.forward, mode.saved_hooks
-    mine = (edge_of(t) for t in given if t is not None and t.requires_grad)
-    recorded = mode.grad is True and not (node._forward_only and all(map(is_forward_only, mine)))
+    since = [node._wanted, *(wanted(edge_of(t)) for t in given if t is not None and t.requires_grad)]
+    recorded = mode.grad is True and min(since) < (NEVER if running.readable else len(passes) + 1)
     mode.grad = True if recorded else FORWARD if passes else False
     mode.forward, mode.saved_hooks = passes, None
     tracer = mode.tracer
@@ -144,7 +152,7 @@ def _computing(
     if opened:  # nodes are made while the tracer lets the engine see geometry; tangents are computed, not looked at
         tracer.open = 0
     try:
-        with entered(levels):
+        with entered(running.levels()):
             yield
     finally:
         mode.grad, mode.forward, mode.saved_hooks = before
@@ -152,13 +160,16 @@ def _computing(
             tracer.open = opened
 
 
-def is_forward_only(edge: Any) -> bool:
-    """Whether no gradient is wanted by anything that the edge leads to."""
+def wanted(edge: Any) -> float:
+    """How many forward passes were running when something was made by which gradients are wanted through this edge.
+
+    The tangents of a pass are not seen inside of it, so variables made there want no gradients through them.
+    """
     if edge is None:
-        return True
+        return NEVER
     if isinstance(edge, Node) and (edge.index is not None or edge.op is PASS):
-        return is_forward_only(edge.edges[0])
-    return edge._forward_only
+        return wanted(edge.edges[0])
+    return edge._wanted
 
 
 def _in_types(pushed: Any, out: Any) -> Any:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ..errors import AutogradError, ShapeError
 from ..ops.batching import same_memory
 from ..tensor import Tensor
-from .forward import Pass, is_forward_only, without
-from .modes import enable_grad, mode
+from .forward import Pass, wanted, without
+from .modes import NEVER, enable_grad, mode
 from .tape import edge_of
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -28,6 +28,8 @@ class UnpackedDualTensor(NamedTuple):
 
 class _Dual(Pass):
     """A forward pass that was started by `enter_dual_level`."""
+
+    readable = True
 
 
 def _level(name: str) -> _Dual:
@@ -101,7 +103,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     tangent = None if running is None else running.of(tensor)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    if mode.forward == (running,) and is_forward_only(edge_of(tensor)):
+    if mode.forward == (running,) and wanted(edge_of(tensor)) == NEVER:
         return UnpackedDualTensor(tensor.detach(), tangent)
     with without(running):
         return UnpackedDualTensor(same_memory(tensor), tangent)

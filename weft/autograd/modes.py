@@ -65,6 +65,7 @@ class _Switches:
 
 
 FORWARD = "forward"
+NEVER = float("inf")
 mode = _Mode()
 switches = _Switches()
 

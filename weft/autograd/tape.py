@@ -43,7 +43,7 @@ class Node:
     retained: list[Any] | None = None
     trace: str | None = None
     _tangents: dict[Any, Any] | None = None  # of its output, by forward pass (forward.py)
-    _forward_only = False  # recorded for forward mode alone: no sweep will come
+    _wanted = 0.0  # gradients through it, by something made inside of so many forward passes; NEVER: by nothing
     keeps = False  # whether it saved tensors, and so can be used only once
     freed = False
     order = 0
@@ -364,7 +364,7 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
             leaf._grad += g
         return
     if not create_graph and not _is_ours_alone(g):
-        g = g._copy()
+        g = g.clone() if mode.forward else g._copy()
     leaf._grad = g
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd.batched import live_levels
+from ..autograd.modes import mode
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.pool import get_pool
 from ..runtime.threads import get_num_threads
@@ -46,7 +47,7 @@ def step_natively(optimizer: Optimizer, parameters: Sequence[Tensor]) -> bool:
         return False
     with _lock:
         known = _known.setdefault(optimizer, _Known())
-        if known.hopeless or live_levels() or not all(map(_is_plain, parameters)):
+        if known.hopeless or mode.forward or live_levels() or not all(map(_is_plain, parameters)):
             return False
         if known.step is not None and known.step.holds(optimizer, parameters):
             known.step.run()

@@ -335,7 +335,7 @@ def pick(node: Node, index: int) -> Node:
     """The tape's name for output `index` of an operation with several outputs."""
     part = new(Node)
     part.op, part.edges, part.index, part.order = node.op, (node,), index, next_order()
-    part._forward_only = node._forward_only
+    part._wanted = node._wanted
     return part
 
 

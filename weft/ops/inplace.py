@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..autograd.modes import mode
+from ..autograd.modes import FORWARD, NEVER, mode
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..refusal import reword
 from ..tensor import Tensor
@@ -55,6 +55,8 @@ def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict
         source = new(Tensor)  # the old value under its old history: later writes do not touch it
         source.array = target.array.copy()
         source.node, source._needs_grad = target.node, target._needs_grad
+        if target._tangents is not None:
+            source._tangents = dict(target._tangents)
     return write(target, function(source, *args, **kwargs), name, checked=True)
 
 
@@ -125,7 +127,11 @@ def _set_history(tensor: Tensor, told: Tensor) -> None:
     """Give `tensor` the place of `told` on the tape; `retain_grad` follows the new value."""
     if tensor._retains:
         _move_retained(tensor, told.node)
-    if mode.forward and told.node is not None and told.node._forward_only:
+    if mode.grad is FORWARD and tensor._is_grad_leaf():  # it stays a leaf, as under no_grad; its tangents change
+        for running in mode.forward:
+            running.move(tensor, told)
+        return
+    if mode.forward and told.node is not None and told.node._wanted == NEVER:
         mode.forward[0].adopt(tensor, tensor.node, tensor._needs_grad)
     tensor.node, tensor._needs_grad = told.node, told._needs_grad
 
