@@ -220,12 +220,10 @@ def by_adjoint(formula: Callable, out: Any, tangents: Sequence[Tensor | None]) -
     if not pairs:
         return None
     gradients, seeds = zip(*pairs, strict=True)
-    wanted = [start for start in starts if start.requires_grad]
-    pushed = iter(tape.grad(gradients, wanted, seeds, bool(record), record, allow_unused=True))
+    floating = [start for start in starts if start.requires_grad]
+    pushed = iter(tape.grad(gradients, floating, seeds, bool(record), record, allow_unused=True))
     pushed = [next(pushed) if start.requires_grad else None for start in starts]
-    if (
-        record is FORWARD
-    ):  # tangents of the outer passes depend on the nodes that keep them: do not wait for the collector
+    if record is FORWARD:  # outer tangents depend on the nodes that keep them: the collector is not waited for
         for node in tape.collect(map(edge_of, gradients)):
             if node.order >= first:
                 node._tangents = None
