@@ -19,7 +19,7 @@ from ..runtime.extras import missing
 
 __all__ = ["TemplateError", "render_chat"]
 
-BASE_BUDGET = 20_000_000
+BASE_BUDGET = 10_000_000
 BUDGET_A_CHARACTER = 100  # of the conversation, besides
 ELEMENT, PASS, CALL = 10, 100, 300  # what an element of a list, a pass through a loop, a call cost; a character costs 1
 LONGEST_TEMPLATE = 1_000_000
