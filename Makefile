@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
 THREADS ?= 2
+SECONDS ?= 600
 
 RUN := $(VENV)/bin/python
 LINT := $(VENV)/lint.stamp
@@ -28,7 +29,7 @@ SHARE ?= 1/1
 THREADED := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) MKL_NUM_THREADS=$(THREADS)
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all test-v3 array-api array-api-there lint format demo bench docs clean
+.PHONY: help test test-all test-v3 fuzz array-api array-api-there lint format demo bench docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -41,6 +42,9 @@ test-all: lint $(TEST) ## the slow tests as well
 
 test-v3: $(TEST) ## the tests as on a processor without AVX-512; SHARE=1/4 runs a quarter of them
 	$(V3) $(PYTEST) --share $(SHARE)
+
+fuzz: $(TEST) ## random calls of everything public, right and wrong, for SECONDS=600; fails on a crash, a hang, foreign errors
+	$(ONE_THREAD) $(RUN) -m tests.fuzz.run --seconds $(SECONDS) --processes $(WORKERS)
 
 lint: $(LINT) ## style and common mistakes, changing nothing
 	$(RUN) -m ruff check .

@@ -48,8 +48,7 @@ def guard_methods(cls: type, *names: str) -> None:
     if cls.__module__.partition(".")[0] == "weft":
         for name in names:
             if name in cls.__dict__:
-                title = cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
-                setattr(cls, name, _guarded_method(cls.__dict__[name], title))
+                setattr(cls, name, _guarded_method(cls.__dict__[name], "" if name == "__init__" else f".{name}"))
 
 
 def _guarded_method(function: Callable, name: str) -> Callable:
@@ -58,7 +57,7 @@ def _guarded_method(function: Callable, name: str) -> Callable:
         try:
             return function(self, *args, **kwargs)
         except Exception as error:
-            reword(error, name, args, kwargs)
+            reword(error, type(self).__name__ + name, args, kwargs)
             raise
 
     return method

@@ -45,6 +45,8 @@ def outcome(call, judge) -> dict[str, str]:
         return {"is": "hang"}
     except Exception as error:
         verdict = judge.judged(error)
+        if verdict == "foreign" and isinstance(error, AssertionError):  # of the comparison itself
+            return {"is": "differs", "what": str(error)[:2000]}
         return {"is": verdict} if verdict != "foreign" else {"is": verdict, "what": judge.place(error)}
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

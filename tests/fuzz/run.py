@@ -48,8 +48,8 @@ class Tally:
             self.verdicts[found["is"]] += 1
             if found["is"] == "foreign":
                 self.foreign[found["what"]].append((asked["seed"], asked["name"]))
-            elif found["is"] == "hang":
-                self.fatal.append(f"hang: seed {asked['seed']}, {asked['name']}")
+            elif found["is"] in ("hang", "differs"):
+                self.fatal.append(f"{found['is']}: seed {asked['seed']}, {asked['name']} {found.get('what', '')}")
         return lines[-1]["seed"] if len(lines) % 2 else None
 
     def report(self, worst: int) -> str:

@@ -15,6 +15,8 @@ import numpy as np
 
 import weft
 import weft.nn.functional as F
+from tests.compiler.graph_moves import make_program
+from tests.compiler.graphs import check
 from tests.nn.functional_samples import SAMPLES as FUNCTIONAL
 from tests.ops.harness import ROWS, calls_of, resolve, to_weft
 from tests.ops.harness import draw as drawn
@@ -210,6 +212,12 @@ def _init(draw: random.Random) -> tuple[str, Callable[[], Any]]:
     return f"nn.init.{name}", lambda: function(*args, **options)
 
 
+def _program(draw: random.Random) -> tuple[str, Callable[[], Any]]:
+    """A random small program, compiled and eager: `check` fails where they differ."""
+    program = make_program(draw.choice, draw.randint)
+    return "compile", lambda: check([program])
+
+
 def _made(draw: random.Random) -> tuple[str, Callable[[], Any]]:
     """Constructors of tensors with sizes and numbers of all sizes."""
     name = draw.choice("zeros ones full empty arange linspace logspace eye rand randn randint randperm tensor".split())
@@ -232,5 +240,6 @@ FAMILIES: dict[str, tuple[float, Callable[[random.Random], tuple[str, Callable[[
     "transform": (1, _transform),
     "init": (2, _init),
     "made": (3, _made),
+    "program": (0.3, _program),
 }
 np.seterr(all="ignore")

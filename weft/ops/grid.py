@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import FLOAT, INTEGER
 from ..errors import DtypeError, ShapeError
+from ..refusal import need_bounded
 from ..tensor import Tensor, wrap
 from .elementwise import where
 from .join import PAD, cat, stack
@@ -65,6 +67,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise ShapeError(f"combinations: expect a non-negative number, but got {r}")
     if r == 0:
         return input[:0]
+    ways = math.comb(input.shape[0] + (r - 1 if with_replacement else 0), r)
+    need_bounded(ways, "combinations", f"the number of ways to take {r}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
     return input[wrap(rows)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..errors import DtypeError, OptionError, ShapeError
+from ..refusal import need_bounded
 from ..sizes import wrap_dims
 from ..tensor import Tensor, wrap
 from .contract import product
@@ -303,7 +304,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
             f"linalg.vander: N must be greater than 1 and x at least 1-D, got N={N}, shape {tuple(x.shape)}"
         )
     x = x.unsqueeze(0) if x.ndim == 0 else x
-    count = x.shape[-1] if N is None else N
+    count = x.shape[-1] if N is None else need_bounded(N, "linalg.vander", "N")
     if x.dtype.category < dtypes.FLOAT:
         x = x.long()
     columns = [x * 0 + 1, x]
@@ -345,6 +346,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
         raise OptionError(f"svd_lowrank: q(={rank}) must be non-negative")
     if not isinstance(niter, int) or niter < 0:
         raise OptionError(f"svd_lowrank: niter must be a non-negative integer, got {niter!r}")
+    need_bounded(niter, "svd_lowrank", "niter")
     if A.shape[-2] < A.shape[-1]:
         v, s, u = _low_rank(adjoint(A), rank, niter, None if M is None else adjoint(M))
         return LowRank(u, s, v)

@@ -13,7 +13,7 @@ from ..autograd import tape
 from ..autograd.modes import mode, switches
 from ..autograd.tape import Node
 from ..dtype import BOOL, COMPLEX, FLOAT, dtype
-from ..errors import DtypeError
+from ..errors import DtypeError, WeftError
 from ..refusal import reword
 from ..tensor import Tensor, wrap
 from . import base
@@ -191,7 +191,9 @@ class Elementwise(Primitive, abstract=True):
                 return slow(x, y)
             try:
                 r = mode.run(ufunc, a, b) if large.size < base.LARGE else base.run_large(self, ufunc, (a, b), NO_PARAMS)
-            except ValueError:
+            except ValueError as error:
+                if isinstance(error, WeftError):
+                    raise
                 raise broadcast_error(self.name, a.shape, b.shape) from None
             except RuntimeError:
                 r = mode.run_inside(ufunc, a, b)
@@ -300,8 +302,8 @@ class Elementwise(Primitive, abstract=True):
                 result = base.run_large(self, self.reference, arrays, params)
             else:
                 result = mode.run(self.reference, *arrays, **params)
-        except ValueError:
-            if len(arrays) == 1:
+        except ValueError as error:
+            if len(arrays) == 1 or isinstance(error, WeftError):
                 raise
             raise broadcast_error(self.name, *(a.shape for a in arrays)) from None
         except RuntimeError:

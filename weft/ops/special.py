@@ -15,6 +15,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..dtype import BOOL, FLOAT
 from ..errors import AutogradError, DtypeError, ShapeError
+from ..refusal import need_bounded
 from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
 from . import compare, curves, operators  # noqa: F401  their functions get further names at the end
@@ -411,6 +412,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The multivariate log-gamma function: p(p−1)/4 · log π + Σⱼ log Γ(input − (j − 1)/2), j = 1 … p."""
     if p < 1:
         raise ShapeError(f"mvlgamma: p has to be greater than or equal to 1, got {p}")
+    need_bounded(p, "mvlgamma", "p")
     if input.is_complex() or input.dtype is dtypes.bool_:
         raise DtypeError(f"mvlgamma: expected a real tensor, which may not be a boolean tensor, got {input.dtype}")
     x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
