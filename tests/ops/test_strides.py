@@ -134,3 +134,43 @@ def test_view_after_operations_that_copy():
         x[[0, 2]],
     ):
         y.view(-1)
+
+
+COMPILED = {
+    "add": lambda x: x + 1,
+    "transposed": lambda x: (x * 2).transpose(0, 1),
+    "two results of one": lambda x: (x.exp(), x.exp().sum(0)),
+    "one twice": lambda x: (lambda y: (y, y))(x.tanh()),
+    "contiguous": lambda x: x.contiguous() * 1,
+    "softmax": lambda x: x.softmax(-1),
+    "masked": lambda x: x.masked_fill(x > 0, 1.0),
+    "mean": lambda x: x.mean(1),
+    "roll": lambda x: x.roll(1, 0),
+    "flip": lambda x: x.flip(0),
+    "cat": lambda x: weft.cat([x, x]),
+    "ones_like": lambda x: weft.ones_like(x) + x,
+    "clone": lambda x: x.clone(),
+    "permuted": lambda x: (x + 1).movedim(0, -1),
+    "where": lambda x: weft.where(x > 0, x, -x),
+}
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "permuted", "channels last", "expanded"])
+@pytest.mark.parametrize("backend", ["native", "host"])
+def test_compiled_results_lie_as_eager_ones(layout, backend):
+    for shape in ((3, 4), (2, 3, 4), (2, 3, 4, 5)):
+        array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        x = weft.tensor(array).as_strided(shape, [s // 4 for s in LAYOUTS[layout](array).strides])
+        for name, function in COMPILED.items():
+            compiled = weft.compile(function, backend=backend)
+            for e, f in zip(flat(function(x)), flat(compiled(x)), strict=True):
+                assert strides(e) == strides(f), (name, shape, e.stride(), f.stride())
+                np.testing.assert_allclose(f.numpy(), e.numpy(), rtol=1e-6)
+
+
+def test_gradients_through_compiled_results_that_lie_otherwise():
+    x = weft.arange(12.0).reshape(3, 4).requires_grad_()
+    y = weft.compile(lambda x: (x * x).T)(x)
+    (y * weft.arange(12.0).reshape(4, 3)).sum().backward()
+    expected = 2 * x.detach() * weft.arange(12.0).reshape(4, 3).T
+    assert y.stride() == (1, 4) and (x.grad == expected).all()
