@@ -297,10 +297,10 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
     With approximate='tanh': x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))). Shape: any → the same
     """
-    if approximate == "none":
+    if isinstance(approximate, str) and approximate == "none":
         body = lambda x: x * ((x * math.sqrt(0.5)).erf() * 0.5 + 0.5)
         return pointwise("gelu", input, False, body, keep=with_slope)
-    if approximate != "tanh":
+    if not (isinstance(approximate, str) and approximate == "tanh"):
         raise ValueError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
 
     def body(x: Tensor) -> Tensor:

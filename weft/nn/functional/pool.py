@@ -360,7 +360,9 @@ def _adaptive_counts(name: str, n: int, input: Tensor, output_size: Any) -> tupl
     if len(wanted) != n:
         raise ShapeError(f"{name}: output_size must have {n} values, got {tuple(wanted)}")
     sizes = [size if given is None else given for given, size in zip(wanted, spatial(input, n), strict=True)]
-    return per_dimension(sizes, n, name, "output_size", 0)
+    counts = per_dimension(sizes, n, name, "output_size", 0)
+    need_bounded(math.prod(counts), name, "the product of output_size")
+    return counts
 
 
 def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Tensor:
@@ -398,7 +400,6 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 def _adaptive_max_pool(name: str, n: int, input: Tensor, output_size: Any) -> Pair:
     counts = _adaptive_counts(name, n, input, output_size)
     _check_ordered(name, input)
-    need_bounded(max(counts), name, "output_size")
     ranges = tuple(
         tuple(adaptive_range(o, length, count) for o in range(count))
         for length, count in zip(spatial(input, n), counts, strict=True)
