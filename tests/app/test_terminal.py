@@ -9,6 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
+from weft.train import RunFolder
 from weft.train.progress import Clock, LiveDisplay, PlainDisplay, clock_time, compact, line
 
 from .screen import Screen, frames
@@ -73,6 +74,8 @@ def seen(tmp_path_factory) -> dict[int, tuple[list[list[str]], Screen, str]]:
         folder = tmp_path_factory.mktemp(f"terminal{width}")
         done = in_terminal(*TRAIN, cwd=folder, width=width, WEFT_CACHE_DIR=kernels)
         assert done.code in (0, 3), done.text
+        assert "warning" not in done.text  # what is shown is no reason to compile anew
+        assert RunFolder(folder / "runs" / "digits-mlp").result["compiled"]
         found[width] = (*frames(done.parts, width), done.text)
     return found
 

@@ -277,6 +277,8 @@ class Surroundings:
     def _visit_object(self, x: Any, name: str) -> None:
         if isinstance(x, Compiled()):
             self._reach(x.function, name)
+        elif type(x).__module__ == _SHOWING:
+            return
         elif _is_foreign_class(type(x)) or type(x).__module__.startswith(_LOOKED_INTO):
             self.objects.append((x, name))
         elif type(x).__module__.startswith(_KEEPERS) and isinstance(getattr(x, "__dict__", None), dict):
@@ -397,6 +399,7 @@ _CONTAINERS = (dict, list, set, deque, bytearray)
 _DEFINED = (types.FunctionType, type, functools.partial)
 _KEEPERS = ("weft.optim.", "weft.data.", "weft.distributions.", "weft.models.")  # where objects may keep count
 _LOOKED_INTO = ("weft.train.",)  # code of ours that calls methods of users' objects by name
+_SHOWING = "weft.train.progress"  # no step depends on it, and it changes all the time in a thread of its own
 
 
 @functools.cache
