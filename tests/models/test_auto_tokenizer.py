@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -318,6 +319,16 @@ def test_hostile_templates_are_refused_at_once(name: str) -> None:
     with pytest.raises(TemplateError, match="chat template: "):
         render_chat(HOSTILE[name], MESSAGES)
     assert time.process_time() - start < 3
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.models import chat_templates
+
+    chat_templates._environment_class.cache_clear()
+    chat_templates._compiled.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"chat templates need jinja2: .*install"):
+        render_chat("{{ 1 }}", MESSAGES)
 
 
 def test_long_conversations_are_no_attack() -> None:

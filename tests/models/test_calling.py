@@ -245,6 +245,17 @@ def test_dropout_of_attention_reaches_the_weights_that_are_shown() -> None:
     assert (weights[..., ~seen] == 0).all() and 0.2 < (weights[..., seen] == 0).mean() < 0.8
 
 
+@pytest.mark.parametrize("kind", [weft.float64, weft.bfloat16])
+def test_the_loss_of_other_types_and_of_nothing(kind: weft.dtype) -> None:
+    model = gpt2().eval()
+    truth = model(TOKENS, labels=TOKENS).loss.item()
+    loss = model.to(kind)(TOKENS, labels=TOKENS).loss
+    assert loss.dtype is (weft.float64 if kind is weft.float64 else weft.float32)
+    assert loss.item() == pytest.approx(truth, rel=1e-6 if kind is weft.float64 else 1e-2)
+    assert np.isnan(model(TOKENS, labels=weft.full_like(TOKENS, -100)).loss.item())  # as PyTorch's mean of nothing
+    assert model(TOKENS[:0]).logits.shape == (0, 4, 40)
+
+
 def test_wrong_labels_are_named() -> None:
     with pytest.raises(ShapeError, match=r"labels: expected \(2, 4\)"):
         gpt2()(TOKENS, labels=TOKENS[:, :3])

@@ -53,7 +53,7 @@ def render_chat(template: str, messages: Sequence[Mapping[str, Any]], **variable
             budget.spend(len(piece))
             pieces.append(piece)
         return "".join(pieces)
-    except TemplateError:
+    except (TemplateError, ImportError):
         raise
     except RecursionError:
         raise TemplateError("chat template: it is nested too deeply, or calls itself without end") from None

@@ -21,7 +21,9 @@ def token_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross entropy over the places with a label. Shape: (B, T, V), (B, T) → ()"""
     if tuple(labels.shape) != tuple(logits.shape[:-1]):
         raise ShapeError(f"labels: expected {tuple(logits.shape[:-1])}, one for each token, got {tuple(labels.shape)}")
-    return F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten(), ignore_index=IGNORED)
+    if logits.dtype in (weft.float16, weft.bfloat16):
+        logits = logits.float()  # sums over a vocabulary need more digits
+    return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED)
 
 
 def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
