@@ -127,8 +127,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | No
     from rich.text import Text
 
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", header_style="bold", show_edge=False)
-    for name in columns:
-        made.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+    for place, name in enumerate(columns):
+        right, whole = name.startswith(">"), place == 0  # names that are typed are not broken apart
+        made.add_column(name.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=whole)
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(figure(cell)) for cell in row))
     return made

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 from ..errors import OptionError
 
+ROOM = 110  # columns for a table of recipes with everything
 RunName = Annotated[str, typer.Argument(help="A run: its name, its path, or latest.", autocompletion=complete_run)]
 
 
@@ -96,8 +97,15 @@ def _list_recipes(as_json: bool) -> None:
             continue
         said = f"{goal.metric} {'≥' if goal.at_least is not None else '≤'} {goal.target:g}"
         rows.append({"name": name, "title": recipe.title, "goal": said, "data": goal.data})
-    cells = [list(row.values()) for row in rows]
-    deliver(rows, as_json, lambda console: console.print(table(("recipe", "title", "goal", "on"), cells)))
+    deliver(rows, as_json, lambda console: _show_recipes(console, [list(row.values()) for row in rows]))
+
+
+def _show_recipes(console: Console, cells: list[list[Any]]) -> None:
+    """All columns where there is room; on what data the goal is stands in the list of one recipe, too."""
+    heads = ("recipe", "title", "goal", "on") if console.width >= ROOM else ("recipe", "title", "goal")
+    console.print(table(heads, [row[: len(heads)] for row in cells]))
+    if console.width < ROOM:
+        console.print(f"{hint('list RECIPE')} shows the settings and the data of one", markup=False)
 
 
 def _list_runs(runs: str, as_json: bool) -> None:
