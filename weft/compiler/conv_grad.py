@@ -30,6 +30,7 @@ from .llvm_values import BITS, Val
 BLOCK_BYTES = 1 << 15  # of the pixels that one tile of the weight gradient runs over before the next one does
 LARGE_BLOCK_BYTES = 1 << 17  # the same where the sums do not stay in the cache
 CACHED_SUMS = 1 << 20  # bytes
+SHARES, SHARE_PIXELS = 24, 128  # of the images, where each has sums of its own: at most so many, and not smaller
 
 
 class ConvInputGrad(DirectConv):
@@ -61,8 +62,8 @@ class ConvWeightGrad(Kernel):
 
     A tile is some input channels of one tap times some vectors of output channels, summed over the pixels of a block of
     images and added to the workspace (group, output vector, tap, input channel, lane); threads share the tiles. With few
-    input channels the rows of a tile are channels of several taps, read from a copied band; threads share the images and
-    their sums are added up at the end.
+    input channels the rows of a tile are channels of several taps, read from a copied band; the images are cut into
+    shares, the same for any number of threads, whose sums are added up at the end.
     """
 
     def __init__(
@@ -79,11 +80,15 @@ class ConvWeightGrad(Kernel):
         self.rows = self.taps * self.inner
         sums = self.groups * self.rows * -(-self.outer // block) * block * item
         self.band = Band.fitting(x, s.forward_taps, s.inputs, s.batch, BAND_BYTES) if s.few else None
-        self.workspace = 0 if self.band else sums
-        self.scratch = sums + -(-self.band.size * item // 64) * 64 if self.band else 0
+        self.units = s.batch * -(-s.counts[0] // self.band.rows) if self.band else 1
+        pixels = s.batch * s.counts[0] * s.counts[1]
+        self.shares = max(1, min(SHARES, self.units, pixels // SHARE_PIXELS))
+        self.sums = sums // item
+        self.workspace = self.shares * sums
+        self.scratch = -(-self.band.size * item // 64) * 64 if self.band else 0
         self.flops = 2 * s.multiplications
-        pixels = s.inputs * s.image[0] * s.image[1] + s.outputs * s.counts[0] * s.counts[1]
-        self.nbytes = item * s.batch * pixels + sums
+        elements = s.inputs * s.image[0] * s.image[1] + s.outputs * s.counts[0] * s.counts[1]
+        self.nbytes = item * s.batch * elements + sums
 
     def key(self) -> str:
         return f"ConvWeightGrad{self.shape}{self.x}{self.y}{self.workspace_word},{self.scratch_word}|{self.body.key()}"
@@ -133,10 +138,7 @@ class WeightGradWriter:
         self.wise = self.shape.depthwise
         self.panels = Panels.of(kernel.outer, self.lanes, 1 if self.wise else 8, f.target.registers)
         self.limit = 1 if self.wise else self.panels.rows(f.target.registers)
-        if kernel.band:
-            self.sums = f.offset(f.arg(kernel.scratch_word), f.tid * (kernel.scratch * 8 // BITS[self.kind]), self.kind)
-        else:
-            self.sums = f.arg(kernel.workspace_word)
+        self.sums = f.arg(kernel.workspace_word)
 
     # ------------------------------------------------------------------------------- many channels
     def tiles(self) -> None:
@@ -267,18 +269,30 @@ class WeightGradWriter:
 
     # -------------------------------------------------------------------------------- few channels
     def few(self, band: Band) -> None:
-        """Threads share the images; rows of a tile are channels of all taps, or of those in a line of the kernel."""
+        """Threads take shares of the images, each with sums of its own."""
+        f, k, lanes = self.f, self.k, self.lanes
+        memory = f.offset(f.arg(k.scratch_word), f.tid * (k.scratch * 8 // BITS[self.kind]), self.kind)
+        band.clear(f, memory, lanes)
+        whole = self.sums
+        for share in each(f, *f.split(k.shares)):
+            self.sums = f.offset(whole, share * k.sums, self.kind)
+            self._clear_all()
+            self._share(band, memory, share * k.units // k.shares, (share + 1) * k.units // k.shares)
+        self.sums = whole
+
+    def _clear_all(self) -> None:
+        f, lanes = self.f, self.lanes
+        zero = f.const(self.kind, 0.0, lanes)
+        sweep(f, self.k.rows * self.panels.total * lanes, lanes, lambda i, mask: f.store(zero, self.sums, i, mask))
+
+    def _share(self, band: Band, memory: Val, lo: Val, hi: Val) -> None:
+        """Add up some bands; rows of a tile are channels of all taps, or of those in a line of the kernel."""
         f, k, s, lanes = self.f, self.k, self.shape, self.lanes
         limit = min(12, (f.target.registers - 2) // self.panels.vectors - 1)
-        size = k.rows * self.panels.total * lanes
-        sweep(f, size, lanes, lambda i, mask: f.store(f.const(self.kind, 0.0, lanes), self.sums, i, mask))
-        memory = f.offset(self.sums, size, self.kind)
-        band.clear(f, memory, lanes)
         number = -(-s.counts[0] // band.rows)
         (down, across), run = s.dilation, s.kernel[1] * k.inner
         apart = [kw * across * k.inner + c for kw in range(s.kernel[1]) for c in range(k.inner)]
         together = [kh * down * band.pitch + a for kh in range(s.kernel[0]) for a in apart]
-        lo, hi = f.split(s.batch * number)
         for i in each(f, lo, hi):
             n, top = i // number, i % number * band.rows
             lines = f.intrinsic("smin", band.rows, s.counts[0] - top)
@@ -338,14 +352,14 @@ class WeightGradWriter:
                 k.body.emit(f, (o, start), 1, lanes, mask, [value])
 
     def _totals(self, places: Sequence[Val]) -> list[Val]:
-        """The vectors at these places, those of all threads added where each has its own."""
+        """The vectors at these places, those of all shares added."""
         f, k, lanes = self.f, self.k, self.lanes
-        if not k.band:
-            return [f.load(self.sums, p, self.kind, lanes) for p in places]
-        step = k.scratch * 8 // BITS[self.kind]
+        first = [f.load(self.sums, p, self.kind, lanes) for p in places]
+        if k.shares == 1:
+            return first
 
-        def add(t: Val, acc: list[Val]) -> list[Val]:
-            start = f.offset(f.arg(k.scratch_word), t * step, self.kind)
+        def add(share: Val, acc: list[Val]) -> list[Val]:
+            start = f.offset(self.sums, (share + 1) * k.sums, self.kind)
             return [a + f.load(start, p, self.kind, lanes) for a, p in zip(acc, places, strict=True)]
 
-        return carried(f, f.nt, [f.const(self.kind, 0.0, lanes)] * len(places), add)
+        return carried(f, k.shares - 1, first, add)

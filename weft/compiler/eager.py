@@ -19,10 +19,10 @@ import numpy as np
 from ..autograd.modes import mode
 from ..ops import base
 from ..ops.pointwise import Elementwise
-from ..ops.primitive import Contraction, Primitive, Reduction
+from ..ops.primitive import Contraction, Primitive, Reduction, Window
 from ..runtime.locks import fork_safe_lock, held_by_me, unforked
 from ..runtime.pool import get_pool
-from ..runtime.threads import get_num_threads
+from ..runtime.threads import ONE_BLAS_THREAD, get_num_threads
 from .buffers import address, aligned
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ndarray, empty = np.ndarray, np.empty
 ELEMENTS = 1 << 18  # of a cheap elementwise operation, or a copy: on several threads only
 COSTLY_ELEMENTS = 1 << 16  # of one that costs more than COSTLY, and of a reduction
 COSTLY = 4
-PRODUCTS = 1 << 21  # multiplications of a matrix product: 44/40 for two matrices of 128 × 128
+PRODUCTS = 3 << 19  # multiplications of a matrix product: 44/40 for two matrices of 128 × 128
 PARTS = 1 << 14  # elements of what takes several passes
 
 FREE_PLANS, PLANS_PER_SECOND = 512, 1  # of a process; more come from sizes that always change, and do not pay
@@ -57,11 +57,11 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
     """What `compute(*arrays, **params)` gives, by a plan where there is one."""
     key = _key(primitive, arrays, params)
     if key is None:
-        return mode.call(compute, *arrays, **params)
+        return _by_numpy(primitive, compute, arrays, params)
     try:
         found = _known[key]
     except KeyError:
-        result = mode.call(compute, *arrays, **params)  # also refuses what cannot be computed
+        result = _by_numpy(primitive, compute, arrays, params)  # also refuses what cannot be computed
         found = _decided(key, primitive, arrays, params, result)
         if found is None:
             return result
@@ -71,7 +71,32 @@ def run(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: 
         result = found(arrays)
         if result is not None:
             return result
+    return _by_numpy(primitive, compute, arrays, params)
+
+
+def _by_numpy(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Products by one thread of the library under NumPy: how it shares them out shows in the last bits.
+
+    Those that would gain much by several threads have plans.
+    """
+    if get_num_threads() > 1 and _is_shared_out(primitive, arrays):
+        with ONE_BLAS_THREAD:
+            return mode.call(compute, *arrays, **params)
     return mode.call(compute, *arrays, **params)
+
+
+def _is_shared_out(primitive: Primitive, arrays: Sequence[Any]) -> bool:
+    """Whether OpenBLAS might take several threads."""
+    if isinstance(primitive, (Elementwise, Reduction)):
+        return False
+    if not isinstance(primitive, Contraction):
+        return isinstance(primitive, Window) or primitive.parts is not None
+    a, b = arrays[:2]
+    if a.size == 0 or b.size == 0:
+        return False
+    inner = a.shape[-1] if a.ndim else 1
+    products = a.size * (b.size // inner)
+    return products > (10_000 if products == inner else 1 << 18)
 
 
 def compute(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, Any]) -> Any:

@@ -71,7 +71,7 @@ def _array_adjoint(a: np.ndarray) -> np.ndarray:
 
 
 def _array_product(a: np.ndarray, b: np.ndarray) -> Tensor:
-    if a.size >= base.LARGE:
+    if a.size >= base.LARGE or b.size >= base.LARGE:
         return wrap(base.run_large(MATMUL, MATMUL.compute, (a, b), NO_PARAMS))
     try:
         return wrap(mode.run(MATMUL.compute, a, b))
@@ -181,7 +181,7 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
     if a.ndim != 2 or b.ndim != 2 or b.dtype is not kind or (kind is not F32 and kind is not F64):
         return _general_product(input, other, name)
     try:
-        small = a.size < base.LARGE
+        small = a.size < base.LARGE > b.size
         result = mode.run(np.matmul, a, b) if small else base.run_large(MATMUL, np.matmul, (a, b), NO_PARAMS)
     except ValueError:
         raise _inner_error(input, other, name) from None

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import WeftError
+from .locks import fork_safe_lock
 
-_SETTERS = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads")
+_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
 _requested: int | None = None
 
 
 @functools.cache
-def _blas_setters() -> list[ctypes._CFuncPtr]:
-    """The functions of every OpenBLAS that came with NumPy; none on systems with another library."""
+def _blas_functions(what: str) -> list[ctypes._CFuncPtr]:
+    """The functions that get or set the threads of every OpenBLAS that came with NumPy; none of another library."""
     package = pathlib.Path(np.__file__).parent
     folders = [package.parent / "numpy.libs", package / ".dylibs"]
     found = []
@@ -30,7 +31,7 @@ def _blas_setters() -> list[ctypes._CFuncPtr]:
             library = ctypes.CDLL(str(path))
         except OSError:
             continue
-        found += [getattr(library, name) for name in _SETTERS if hasattr(library, name)]
+        found += [getattr(library, name.format(what)) for name in _NAMES if hasattr(library, name.format(what))]
     return found
 
 
@@ -40,8 +41,36 @@ def set_num_threads(count: int) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise WeftError(f"set_num_threads: expected a positive integer, got {count!r}")
     _requested = count
-    for setter in _blas_setters():
-        setter(ctypes.c_int(count))
+    for setter in _blas_functions("set"):
+        setter(count)
+
+
+class _OneBlasThread:
+    """`with ONE_BLAS_THREAD:` products by OpenBLAS on one thread, whichever thread of Python asks for them."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = fork_safe_lock(), 0, 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = max((get() for get in _blas_functions("get")), default=1)
+                self._set(1)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._set(self._before)
+
+    def _set(self, count: int) -> None:
+        if self._before > 1:
+            for setter in _blas_functions("set"):
+                setter(count)
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
 
 
 def get_num_threads() -> int:

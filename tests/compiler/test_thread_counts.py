@@ -1,0 +1,129 @@
+"""Results and gradients have the same bits on any number of threads, eagerly and compiled: a run may go on with others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+import weft.nn.functional as F
+from weft import nn
+
+COUNTS = (1, 2, 3, 5)
+
+
+@pytest.fixture(autouse=True)
+def restored_threads():
+    before = weft.get_num_threads()
+    yield
+    weft.set_num_threads(before)
+
+
+def normal(*shape, dtype=np.float32):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+
+
+def matmul(*sizes, dtype=np.float32):
+    m, k, n = sizes
+    return (lambda a, b: a @ b), [normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)]
+
+
+def convolution(x, w, dtype=np.float32, **settings):
+    arrays = [normal(*x, dtype=dtype), normal(*w, dtype=dtype), normal(w[0], dtype=dtype)]
+    return (lambda x, w, b: F.conv2d(x, w, b, **settings)), arrays
+
+
+def embedded(w):
+    return F.embedding(weft.arange(12_040).reshape(40, 301) % 50, w)
+
+
+def crossed(x):
+    return F.cross_entropy(x, weft.arange(len(x)) % x.shape[1])
+
+
+CASES = {
+    "sum": ((lambda x: (x * x).sum()), [normal(300_001)]),
+    "sum of columns": ((lambda x: (x * x).sum(0)), [normal(5003, 67)]),
+    "deviation": ((lambda x: x.std() + x.var(0).mean()), [normal(1000, 301)]),
+    "long softmax": ((lambda x: x.softmax(-1)), [normal(2, 100_003)]),
+    "product": matmul(301, 301, 301),
+    "deep product": matmul(8, 20_000, 8),
+    "product by NumPy": matmul(30, 103, 230, dtype=np.float64),
+    "row times matrix": matmul(1, 959, 523),
+    "few rows": matmul(1, 20_000, 300),
+    "matrix times column": matmul(1410, 336, 1, dtype=np.float64),
+    "dot": ((lambda a, b: weft.dot(a, b)), [normal(40_001, dtype=np.float64)] * 2),
+    "linear": ((lambda x, w, b: F.linear(x, w, b)), [normal(401, 65), normal(77, 65), normal(77)]),
+    "convolution": convolution((6, 8, 31, 29), (16, 8, 3, 3), padding=1),
+    "few channels": convolution((5, 3, 40, 37), (16, 3, 5, 5), stride=2),
+    "one channel": convolution((32, 1, 28, 28), (8, 1, 3, 3), padding=1),
+    "one channel in float64": convolution((7, 1, 28, 28), (8, 1, 3, 3), padding=1, dtype=np.float64),
+    "one small image": convolution((1, 2, 9, 9), (8, 2, 3, 3), padding=1),
+    "tiles of Winograd": convolution((7, 32, 10, 11), (48, 32, 3, 3), padding=1),
+    "few tiles of Winograd": convolution((1, 16, 24, 24), (16, 16, 3, 3), padding=1),
+    "channel by channel": convolution((6, 16, 31, 29), (16, 1, 3, 3), groups=16, padding=1),
+    "layer norm": ((lambda x, w, b: F.layer_norm(x, (65,), w, b)), [normal(2003, 65), normal(65), normal(65)]),
+    "batch norm": (
+        (lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
+        [normal(16, 12, 21, 19), normal(12), normal(12)],
+    ),
+    "attention": (
+        (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        [normal(2, 3, 70, 16), normal(2, 3, 71, 16)[:, :, :70].copy(), normal(2, 3, 70, 16)],
+    ),
+    "embedding": (embedded, [normal(50, 64)]),
+    "cross entropy": (crossed, [normal(5003, 10)]),
+}
+
+
+def gradients(function, arrays):
+    """The result and the gradient of every argument, for slopes that are all different."""
+
+    def step(*tensors):
+        tensors = [x.detach().requires_grad_() for x in tensors]
+        y = function(*tensors)
+        (y * y.detach().cos()).sum().backward()
+        return [y.detach(), *(x.grad for x in tensors)]
+
+    return step, [weft.from_numpy(a) for a in arrays]
+
+
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+@pytest.mark.parametrize("name", CASES)
+def test_any_number_of_threads_gives_the_same_bits(name, how):
+    step, tensors = gradients(*CASES[name])
+    found = {}
+    for count in COUNTS:
+        weft.set_num_threads(count)
+        run = weft.compile(step, threads=count) if how == "compiled" else step
+        found[count] = [x.numpy().copy() for x in run(*tensors)]
+    for count in COUNTS[1:]:
+        for number, (one, other) in enumerate(zip(found[1], found[count], strict=True)):
+            np.testing.assert_array_equal(other, one, err_msg=f"{count} threads, number {number}", strict=True)
+
+
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+def test_training_goes_on_with_another_number_of_threads(how):
+    x, y = weft.from_numpy(normal(16, 1, 14, 14)), weft.arange(16) % 10
+
+    def weights(counts):
+        weft.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(2304, 10))
+        optimizer = weft.optim.Adam(model.parameters(), 1e-2)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        for count in counts:
+            weft.set_num_threads(count)
+            run = weft.compile(step, threads=count) if how == "compiled" else step
+            run(x, y)
+        return {name: value.numpy().copy() for name, value in model.state_dict().items()}
+
+    steady, changing = weights([2, 2, 2, 2]), weights([1, 3, 5, 2])
+    for name, value in steady.items():
+        np.testing.assert_array_equal(changing[name], value, err_msg=name)
