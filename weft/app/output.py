@@ -20,19 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
-    *(
-        "DONE",
-        "FAILED",
-        "INTERRUPTED",
-        "MISSED",
-        "MISUSED",
-        "TERMINATED",
-        "Interrupted",
-        "Misuse",
-        "console",
-        "deliver",
-    ),
-    *("figure", "hint", "labelled", "plain", "progress_console", "sparkline", "table"),
+    *("DONE", "FAILED", "INTERRUPTED", "MISSED", "MISUSED", "TERMINATED"),
+    *("Interrupted", "Misuse", "console", "deliver", "figure", "hint", "labelled"),
+    *("plain", "progress_console", "sparkline", "table"),
 ]
 
 DONE, FAILED, MISUSED, MISSED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143  # exit codes

@@ -78,8 +78,10 @@ class RunFolder:
 
     def open(self) -> RunFolder:
         """Make the folder if it is not there, and be ready to append rows."""
-        self.made = self.made or not self.path.exists()
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            self.path.mkdir(parents=True)
+            self.made = True  # by us, not by another process at the same moment
+        self.checkpoints.mkdir(exist_ok=True)
         self.count = len(self.rows())
         return self
 
