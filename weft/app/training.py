@@ -169,7 +169,7 @@ def _check_more_to_do(folder: RunFolder, recipe: Recipe, given: dict[str, str], 
     chosen = recipe.settings(given, earlier)
     if getattr(chosen, "epochs", None) != earlier.get("epochs"):
         return
-    longer = hint(f"train --resume {typed(folder.path)} --set epochs={2 * done}") if "epochs" in earlier else ""
+    longer = hint(f"train --resume {typed(folder.path)} --set epochs={max(2 * done, 1)}") if "epochs" in earlier else ""
     if given:
         raise Misuse(f"{folder.path} is finished" + (f"; to go on it needs more epochs: {longer}" if longer else ""))
     _report_finished(folder, longer, as_json)

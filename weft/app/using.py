@@ -61,7 +61,7 @@ def evaluate(
     from ..train import Trainer
 
     loaded = _loaded(run, runs, checkpoint)
-    with trusted(trust_data or loaded.trust):
+    with trusted(trust_data or (loaded.trust and data is None)):  # the run was told to trust its own files
         splits = loaded.recipe.data(loaded.settings, data_folder(data) or loaded.root)
     figures = Trainer(progress=False, compile=not no_compile).test(loaded.task, splits.test)
     goal = loaded.recipe.goal
@@ -121,7 +121,8 @@ def predict(
     if truth is not None:
         rows[0]["truth"] = truth
     deliver(rows, as_json, lambda console: show_predictions(console, rows))
-    raise typer.Exit(FAILED if isinstance(rows, list) and any("refused" in row for row in rows) else DONE)
+    refused = isinstance(rows, list) and any(isinstance(row, dict) and "refused" in row for row in rows)
+    raise typer.Exit(FAILED if refused else DONE)
 
 
 def _sampled(loaded: Loaded, number: int, data: Path | None) -> tuple[Any, Any]:
@@ -129,7 +130,7 @@ def _sampled(loaded: Loaded, number: int, data: Path | None) -> tuple[Any, Any]:
     from ..data import TensorDataset
     from ..data.sources import trusted
 
-    with trusted(loaded.trust):
+    with trusted(loaded.trust and data is None):
         test = loaded.recipe.data(loaded.settings, data or loaded.root).test.dataset
     if not isinstance(test, TensorDataset) or not test.tensors[0].is_floating_point() or test.tensors[0].ndim != 4:
         raise Misuse(f"--sample takes pictures; {loaded.recipe.name} expects {loaded.recipe.example}")

@@ -64,11 +64,12 @@ def _continued(recipe: Recipe, place: RunFolder, settings: Given, root: Root) ->
 
     told = place.settings
     earlier, chosen = recipe.settings(told.get("settings")), recipe.settings(settings, told.get("settings"))
+    trust = bool(told.get("trust_data")) and root is None  # in the files it began with
     root = told.get("data") if root is None else root
     _check_root(root)
     done = len(place.rows("epoch"))
     changed = check_changes(recipe, earlier, chosen, done)
-    run = Run(recipe, chosen, place, root, resume=True, trust=bool(told.get("trust_data")))
+    run = Run(recipe, chosen, place, root, resume=True, trust=trust)
     run.changes = told.get("changes", [])
     if changed:
         run.changes = [*run.changes, {"epoch": done, "settings": changed}]
