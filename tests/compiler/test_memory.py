@@ -140,7 +140,7 @@ def test_old_gradients_make_room_for_new_ones(monkeypatch):
     run(*arguments)
     plan, seen = plan_of(run), []
     real = plan.run
-    monkeypatch.setattr(plan, "run", lambda given: (seen.extend(p.grad for p in model.parameters()), real(given))[1])
+    monkeypatch.setattr(plan, "run", lambda *given: (seen.extend(p.grad for p in model.parameters()), real(*given))[1])
     run(*arguments)
     assert seen == [None] * 6
     assert all(p.grad is not None for p in model.parameters())

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Collection
+import gc
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..errors import MissingNameError
@@ -71,19 +73,35 @@ def build_plan(
     graph: Graph, threads: int | None = None, without: Collection[str] | None = None, log: list[Any] | None = None
 ) -> Any:
     """Compile a graph: all passes but those in `without`. `log` collects (pass, what it left) for `explain`."""
+    with _not_collecting():
+        return _build_plan(graph, threads or get_num_threads(), without or (), log)
+
+
+@contextlib.contextmanager
+def _not_collecting() -> Iterator[None]:
+    """Without looking for garbage: passes make many objects, nearly all of which stay."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _build_plan(graph: Graph, threads: int, without: Collection[str], log: list[Any] | None) -> Any:
     from . import bodies, simplify, split, verify
     from .anchors import choose_layouts, find_anchors, order_operands
     from .choose import choose
     from .expand import expand
-    from .fuse import Fuser
+    from .fuse import Fuser, in_order
     from .geometry import Geometry
     from .loops import Lowering
     from .plan import Plan
     from .refine import refine
     from .schedule import Places, arrange, beside, in_place
 
-    threads = threads or get_num_threads()
-    on = {name for name in PIPELINE if name not in (without or ())}
+    on = {name for name in PIPELINE if name not in without}
 
     def note(name: str, result: Any) -> None:
         if log is not None:
@@ -130,10 +148,16 @@ def build_plan(
     stored = _stored(graph, fuser)
     build = functools.partial(build_plan, threads=threads, without=without)
     lowering = Lowering(fuser, stored, places.homes, functools.partial(bodies.lowered, build=build))
-    before = {g: {h for h in groups if g.before >> h.number & 1} for g in groups}
+    before = fuser.makers()
     for first, second in places.order:
         before[second].add(first)
-    steps = [step for g in _sorted(groups, before) if (step := lowering(g)) is not None]
+    steps: list[Any] = []
+    empty: set[Any] = set()  # groups of which nothing is left to do: who waits for them waits for what they wait for
+    for group in in_order(groups, before):
+        before[group] = {h for g in before[group] for h in (before[g] if g in empty else (g,))}
+        step = lowering(group)
+        steps += [] if step is None else [step]
+        empty |= {group} if step is None else set()
     slots = arrange(steps, before, threads, "schedule" in on)
     verify.check_slots(slots, before)
     return Plan(graph, slots, lowering, places, threads, "buffers" in on)
@@ -153,24 +177,3 @@ def _stored(graph: Graph, fuser: Any) -> set[Any]:
                 if fuser.home.get(root.node) is not group:
                     stored.add(root)
     return stored
-
-
-def _sorted(groups: list[Any], before: dict[Any, set[Any]]) -> list[Any]:
-    """Groups in an order in which what each needs comes first, as near to the given one as possible."""
-    done: list[Any] = []
-    state: dict[Any, int] = {}
-    for start in groups:
-        pending = [start]
-        while pending:
-            group = pending[-1]
-            if state.get(group) == 2:
-                pending.pop()
-                continue
-            state[group] = 1
-            missing = [g for g in before[group] if state.get(g) != 2]
-            if missing:
-                pending.extend(sorted(missing, key=lambda g: -g.number))
-                continue
-            state[group] = 2
-            done.append(pending.pop())
-    return done

@@ -287,7 +287,7 @@ def _spread_layouts(graph: Graph, anchors: dict[Node, Any], layouts: dict[Value,
     changed = True
     while changed:
         changed = False
-        for node in graph.nodes:
+        for node in (*graph.nodes, *reversed(graph.nodes)):
             if not isinstance(node.op, (Elementwise, Move)):
                 continue
             out = node.output
@@ -365,12 +365,13 @@ def draw(node: Node) -> Anchor | None:
 def find_anchors(graph: Graph) -> dict[Node, Any]:
     """The nodes that have kernels of their own; constants that these kernels read join the graph."""
     found = {}
-    for node in list(graph.nodes):
+    nodes: list[Node] = []
+    for node in graph.nodes:
         native = draw if isinstance(node.op, Draw) else getattr(node.op, "native", None)
         anchor = native(node) if native is not None else None
         if anchor is not None:
             found[node] = anchor
-            new = [v.node for v in anchor.operands if v not in node.inputs]
-            at = graph.nodes.index(node)
-            graph.nodes[at:at] = new
+            nodes += [v.node for v in anchor.operands if v not in node.inputs]
+        nodes.append(node)
+    graph.nodes = nodes
     return found

@@ -27,24 +27,26 @@ class Life:
 def plan_memory(lives: Mapping[Hashable, Life], share: bool = True) -> tuple[dict[Hashable, int], int]:
     """An offset for every key, and the size of the block. Largest first, each at the lowest place that is free."""
     offsets: dict[Hashable, int] = {}
-    placed: list[tuple[int, int, Life]] = []
+    starts, ends, firsts, lasts = placed = np.zeros((4, len(lives)), np.int64)
     total = 0
-    for key, life in sorted(lives.items(), key=lambda item: -item[1].size):
+    for n, (key, life) in enumerate(sorted(lives.items(), key=lambda item: -item[1].size)):
         size = -(-max(life.size, 1) // ALIGN) * ALIGN
-        at = 0
-        taken = sorted(
-            (start, end)
-            for start, end, other in placed
-            if not share or (other.first <= life.last and life.first <= other.last)
-        )
-        for start, end in taken:
-            if at + size <= start:
-                break
-            at = max(at, end)
+        meets = (firsts[:n] <= life.last) & (lasts[:n] >= life.first) if share else slice(n)
+        at = _lowest_gap(starts[:n][meets], ends[:n][meets], size)
         offsets[key] = at
-        placed.append((at, at + size, life))
+        placed[:, n] = at, at + size, life.first, life.last
         total = max(total, at + size)
     return offsets, total
+
+
+def _lowest_gap(starts: np.ndarray, ends: np.ndarray, size: int) -> int:
+    """The lowest place for so many bytes beside those that are taken."""
+    if not len(starts):
+        return 0
+    order = np.argsort(starts, kind="stable")
+    free = np.maximum.accumulate(np.concatenate([[0], ends[order]]))  # from where on nothing is taken, so far
+    fits = np.flatnonzero(free[:-1] + size <= starts[order])
+    return int(free[fits[0]] if len(fits) else free[-1])
 
 
 def aligned(size: int) -> np.ndarray:

@@ -27,6 +27,7 @@ from .geometry import (
 )
 from .graph import Constant, Fetched, Graph, Node, Source, Value
 from .kinds import is_assembly, is_pointwise, is_reduction, merged, product, reduced_dims
+from .verify import FormError
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
@@ -49,6 +50,7 @@ class Group:
         self.late: set[Value] = set()  # results that are complete only after the whole sweep
         self.anchor: Any = None
         self.before = 0  # the groups this one depends on, as bits
+        self.followers: set[Group] = set()  # those that read what this one makes
         self.inputs: set[Value] = set()
 
     def cut(self, factors: tuple[int, ...]) -> None:
@@ -137,12 +139,30 @@ class Fuser:
             source = self.owner(v)
             if source is not None and source is not group:
                 group.before |= source.before | 1 << source.number
+                source.followers.add(group)
             if source is not group:
                 group.inputs.add(v)
-        if group.before != before:  # what waits for this group waits for these too
-            for other in self.groups:
-                if other.before >> group.number & 1:
-                    other.before |= group.before
+        if group.before != before:
+            self._hand_on(group)
+
+    def _hand_on(self, group: Group) -> None:
+        """What waits for a group waits for all that this one waits for."""
+        pending = [group]
+        while pending:
+            first = pending.pop()
+            bits = first.before | 1 << first.number
+            for other in first.followers:
+                if bits & ~other.before and other.nodes:
+                    other.before |= bits
+                    pending.append(other)
+
+    def makers(self) -> dict[Group, set[Group]]:
+        """For each group those that make what it reads."""
+        found = {}
+        for group in self.groups:
+            if group.nodes:
+                found[group] = {self.owner(v) for node in group.nodes for v in node.inputs} - {None, group}
+        return found
 
     def owner(self, value: Value) -> Group | None:
         """The group that makes what a value is a view of; nobody makes what has no elements."""
@@ -206,8 +226,8 @@ class Fuser:
             return False
         if other.before >> group.number & 1:
             return False
-        between = (g for g in self.groups if group.before >> g.number & 1 and g.before >> other.number & 1)
-        if next(between, None) is not None:
+        makers = {self.owner(v) for v in group.inputs} - {None, group, other}
+        if any(g.before >> other.number & 1 for g in makers):  # one that stands between the two
             return False
         factors = common_factors(group.space, other.space)
         if factors is None:
@@ -244,11 +264,14 @@ class Fuser:
             group.masks[node.output] = (True,) * len(group.space)
         group.inputs = {v for v in group.inputs | other.inputs if self.owner(v) is not group}
         group.before = (group.before | other.before) & ~(1 << other.number)
-        both = 1 << other.number | 1 << group.number
-        for g in self.groups:
-            if g.before & both:
-                g.before = (g.before & ~both) | group.before | 1 << group.number
-        other.nodes, other.masks = [], {}
+        group.followers |= other.followers
+        group.followers -= {group, other}
+        other.nodes, other.masks, other.followers = [], {}, set()
+        for v in group.inputs:
+            maker = self.owner(v)
+            if maker is not None:
+                maker.followers.add(group)
+        self._hand_on(group)
 
     def place(self, node: Node) -> int:
         return node.number
@@ -471,3 +494,26 @@ class Fuser:
                 for p in parts:
                     found[numbers[p]] = True
         return tuple(found)
+
+
+def in_order(groups: list[Group], before: dict[Group, set[Group]]) -> list[Group]:
+    """Groups in an order in which what each needs comes first, as near to the given one as possible."""
+    done: list[Group] = []
+    state: dict[Group, int] = {}
+    for start in groups:
+        pending = [start]
+        while pending:
+            group = pending[-1]
+            if state.get(group) == 2:
+                pending.pop()
+                continue
+            state[group] = 1
+            missing = [g for g in before[group] if state.get(g) != 2]
+            if any(state.get(g) == 1 for g in missing):
+                raise FormError(f"compiler: group {group.number} waits for itself; please report the compiled function")
+            if missing:
+                pending.extend(sorted(missing, key=lambda g: -g.number))
+                continue
+            state[group] = 2
+            done.append(pending.pop())
+    return done

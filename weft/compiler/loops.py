@@ -11,14 +11,17 @@ import numpy as np
 from .anchors import Whole
 from .body import Access, Body, Step
 from .fuse import Fuser, Group
-from .geometry import Geometry, View, common_factors, squeezed, strides_over
-from .graph import Constant, Node, Value
+from .geometry import View, common_factors, squeezed, strides_over
+from .graph import Constant, Graph, Node, Value
 from .host import compute_node
 from .kernel import Kernel
 from .kinds import is_pointwise, merged, reduced_dims, windows
 from .llvm_values import type_of
 from .simplify import MOVE
 from .sweep import Item, Several, Sweep
+
+MOST_NUMBERS = 100  # different ones in a graph up to which all are written into the code of kernels
+FEW_READERS = 4
 
 
 @dataclass
@@ -56,6 +59,7 @@ class Lowering:
     def __init__(self, fuser: Fuser, stored: set[Value], homes: dict[Value, View], nested: Callable) -> None:
         self.fuser, self.geometry, self.stored, self.homes = fuser, fuser.geometry, stored, homes
         self.nested = nested
+        self.loaded = rare_constants(fuser.graph)
 
     def __call__(self, group: Group) -> Launch | HostCall | None:
         if group.kind == "host":
@@ -82,6 +86,13 @@ class Lowering:
     def element_strides(self, value: Value) -> tuple[int, ...]:
         size = value.dtype.itemsize
         return tuple(s // size for s in self.window(value).strides)
+
+    def number(self, value: Value) -> Any:
+        """The number, if a value is one number that is written into the code of kernels; else None."""
+        root = self.geometry(value).root
+        if not isinstance(root.node.op, Constant) or root.size != 1 or root in self.loaded:
+            return None
+        return root.node.op.array.reshape(-1)[0].item()
 
     # ------------------------------------------------------------------------------------- sweeps
     def _sweep(self, group: Group) -> Launch:
@@ -239,7 +250,7 @@ class _Table:
         if origin.node in fuser.repeated:
             return self.repeated(origin.node)
         kind = type_of(v.dtype)
-        number = scalar_constant(v, self.lowering.geometry)
+        number = self.lowering.number(v)
         nowhere = (False,) * len(space)
         if number is not None:
             key = ("constant", kind, repr(number))
@@ -291,7 +302,7 @@ class _BodyMaker:
             if origin not in self.made:
                 self.add(origin.node)
             return "value", origin
-        number = scalar_constant(v, self.lowering.geometry)
+        number = self.lowering.number(v)
         if number is not None:
             entry = (type_of(v.dtype), number)
             self.constants.append(entry)
@@ -333,12 +344,18 @@ def step_of(node: Node, operands: tuple[int, ...]) -> Step:
     return Step(node.op, operands, type_of(node.output.dtype), None if work is None else type_of(work), params)
 
 
-def scalar_constant(value: Value, geometry: Geometry) -> Any:
-    """The number, if a value is one number that is known when compiling; else None."""
-    root = geometry(value).root
-    if not isinstance(root.node.op, Constant) or root.size != 1:
-        return None
-    return root.node.op.array.reshape(-1)[0].item()
+def rare_constants(graph: Graph) -> set[Value]:
+    """Numbers that few nodes read, in a graph with very many: kernels load them, so that those which differ in nothing
+    but a number are one kernel."""
+    readers: dict[tuple[str, bytes], int] = {}
+    numbers = [n.output for n in graph.nodes if isinstance(n.op, Constant) and n.output.size == 1]
+    if len(numbers) <= MOST_NUMBERS:
+        return set()
+    key = lambda v: (v.dtype.str, v.node.op.array.tobytes())
+    users = graph.users()
+    for v in numbers:
+        readers[key(v)] = readers.get(key(v), 0) + len(users.get(v, ()))
+    return {v for v in numbers if readers[key(v)] <= FEW_READERS} if len(readers) > MOST_NUMBERS else set()
 
 
 def collapse(

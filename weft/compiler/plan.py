@@ -65,9 +65,10 @@ class Plan:
         target = jit.Target.host()
         barrier = native.barrier_ir()
         texts: dict[str, Any] = {}
+        keys: dict[int, str] = {}
         for slot in self.slots:
             if isinstance(slot.step, Launch):
-                key = slot.step.kernel.key()
+                key = keys[id(slot)] = slot.step.kernel.key()
                 texts.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
         self.handles = jit.build(texts)
         counts = []
@@ -112,7 +113,7 @@ class Plan:
                 self.words[at + word] = known[name] if name in known else base + self.offsets[name, number]
             last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
             only = 0 if slot.only is None else slot.only + 1
-            address_of = self.handles[step.kernel.key()].address
+            address_of = self.handles[keys[id(slot)]].address
             flags = (BARRIER | (STOP if slot.phase == last_check else 0)) if last else 0
             tables.append([address_of, start + 8 * at, flags | only << 8, number])
             at += counts[number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .fuse import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser, Group
+from .fuse import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser, Group, in_order
 from .geometry import common_factors, is_view, squeezed
 from .graph import Constant, Fetched, Node, Value
 from .kinds import is_pointwise, is_reduction, product
@@ -23,6 +23,12 @@ class Refiner:
 
     def __init__(self, fuser: Fuser) -> None:
         self.fuser = fuser
+        self.copies: dict[Node, list[Node]] = {}  # to be put before a node of the graph
+        self.readers: dict[Node, Node] = {}  # that node, of each copy
+
+    def _first_of(self, node: Node) -> Node:
+        """The node of the graph at whose place a node stands or will stand."""
+        return self.readers.get(node, node)
 
     def sink(self) -> None:
         """Move pointwise nodes from the end of an anchor to the one group that uses them, where that saves stores."""
@@ -44,19 +50,14 @@ class Refiner:
 
     def _find_order(self) -> None:
         """What each group waits for, found anew: nodes that moved take their reasons along."""
-        groups = [g for g in self.fuser.groups if g.nodes]
-        makers = {g: {self.fuser.owner(v) for node in g.nodes for v in node.inputs} - {None, g} for g in groups}
-        for group in groups:
+        makers = self.fuser.makers()
+        for group in makers:
+            group.followers = set()
+        for group in in_order(list(makers), makers):
             group.before = 0
-        changed = True
-        while changed:
-            changed = False
-            for group in groups:
-                before = group.before
-                for maker in makers[group]:
-                    before |= maker.before | 1 << maker.number
-                changed |= before != group.before
-                group.before = before
+            for maker in makers[group]:
+                group.before |= maker.before | 1 << maker.number
+                maker.followers.add(group)
 
     def repeat(self) -> None:
         """Compute cheap values again in the groups that read them, from values these read anyway: they are not stored."""
@@ -78,10 +79,18 @@ class Refiner:
                 targets = {id(g): g for g in (self.fuser.home[user] for user in abroad)}.values()
                 if all(self._can_repeat(node, recipe, target) for target in targets):
                     for target in targets:
-                        self._copy(node, recipe[0], target)
-                    users = self.fuser.graph.users()
-        self.fuser.graph.renumber()
+                        self._copy(node, recipe[0], target, users)
+        self._insert_copies()
         self._find_order()
+
+    def _insert_copies(self) -> None:
+        """Put the copied nodes into the graph, each before the node that reads it first."""
+        nodes: list[Node] = []
+        for node in self.fuser.graph.nodes:
+            nodes += self.copies.get(node, ())
+            nodes.append(node)
+        self.fuser.graph.nodes = nodes
+        self.fuser.graph.renumber()
 
     def _recipe(
         self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]
@@ -129,20 +138,27 @@ class Refiner:
                 return False
         return True
 
-    def _copy(self, node: Node, nodes: list[Node], target: Group) -> None:
+    def _copy(self, node: Node, nodes: list[Node], target: Group, users: dict[Value, list[Node]]) -> None:
         """Copies of nodes in the target group, read there in the place of `node`."""
         made: dict[Value, Value] = {}
         first = next(i for i, n in enumerate(target.nodes) if node.output in n.inputs)
-        at = self.fuser.graph.nodes.index(target.nodes[first])
-        copies = []
+        reader, copies = self._first_of(target.nodes[first]), []
         for n in nodes:
             copy = Node(n.op, tuple(made.get(v, v) for v in n.inputs), n.params, n.line)
             made[n.output] = copy.make((n.output.shape, n.output.dtype))[0]
             copy.number = target.nodes[first].number
             copies.append(copy)
-        self.fuser.graph.nodes[at:at] = copies
+            self.readers[copy] = reader
+            for v in dict.fromkeys(copy.inputs):
+                users.setdefault(v, []).append(copy)
+        waiting = self.copies.setdefault(reader, [])
+        at = waiting.index(target.nodes[first]) if target.nodes[first] in self.readers else len(waiting)
+        waiting[at:at] = copies
         for user in target.nodes:
-            user.inputs = tuple(made[node.output] if v is node.output else v for v in user.inputs)
+            if node.output in user.inputs:
+                user.inputs = tuple(made[node.output] if v is node.output else v for v in user.inputs)
+                users.setdefault(made[node.output], []).append(user)
+                users[node.output].remove(user)
         target.nodes[first:first] = copies
         for copy in copies:
             self.fuser.home[copy] = target

@@ -6,6 +6,7 @@ one thread runs both. Small kernels are run by one thread alone, and those that 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,7 +57,7 @@ def in_place(graph: Graph, fuser: Fuser) -> Places:
                 if isinstance(root.node.op, Captured):
                     readers.setdefault(root, set()).add(group)
     returned = {fuser.geometry(v).root for v in graph.outputs}
-    after: dict[int, int] = {}  # bits of groups that come before a group because of these pairs
+    waits = _Order(fuser)
     for state in graph.states:
         final = state.final
         if final is None:
@@ -75,12 +76,9 @@ def in_place(graph: Graph, fuser: Fuser) -> Places:
             and _reads_alike(fuser, writer, old)
         )
         others = [g for g in readers.get(old, ()) if g is not writer]
-        if possible and not any(_waits_for(g, writer, fuser.groups, after) for g in others):
+        if possible and waits.allows(others, writer):
             homes[final] = View(old, 0, fuser.geometry(old).strides)
-            order += [(g, writer) for g in failing]
-            for g in others:
-                order.append((g, writer))
-                after[writer.number] = after.get(writer.number, 0) | 1 << g.number
+            order += [(g, writer) for g in (*failing, *others)]
         else:
             closing.append(state)
     late: set[int] = set()
@@ -145,21 +143,63 @@ def _reads_alike(fuser: Fuser, group: Group, old: Value) -> bool:
     return True
 
 
-def _waits_for(group: Group, writer: Group, groups: Sequence[Group], after: dict[int, int]) -> bool:
-    """Whether `group` can only run after `writer`."""
-    by_number = {g.number: g for g in groups}
-    seen, pending = set(), [group.number]
-    while pending:
-        number = pending.pop()
-        if number in seen:
-            continue
-        seen.add(number)
-        bits = by_number[number].before | after.get(number, 0)
-        if bits >> writer.number & 1:
-            return True
-        if after:
-            pending.extend(n for n in after if bits >> n & 1)
-    return False
+class _Order:
+    """Which groups can be told to run before others without a circle.
+
+    In the order of their last nodes, as far as data allow it, what updates parameters comes after all that reads them:
+    what agrees with that order is always possible. The rest is looked at pair by pair.
+    """
+
+    def __init__(self, fuser: Fuser) -> None:
+        self.groups = {g.number: g for g in fuser.groups}
+        self.place = {g: n for n, g in enumerate(_by_last_node(fuser))}
+        self.after: dict[int, int] = {}  # bits of groups that come before a group because of what was allowed
+        self.agrees = True
+
+    def allows(self, first: Sequence[Group], second: Group) -> bool:
+        """Whether groups can all come before another; if so, they will."""
+        agrees = all(self.place[g] < self.place[second] for g in first)
+        if not (agrees and self.agrees) and any(self._waits(g, second) for g in first):
+            return False
+        self.agrees = self.agrees and agrees
+        for g in first:
+            self.after[second.number] = self.after.get(second.number, 0) | 1 << g.number
+        return True
+
+    def _waits(self, group: Group, writer: Group) -> bool:
+        """Whether `group` can only run after `writer`."""
+        seen, pending = set(), [group.number]
+        while pending:
+            number = pending.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            bits = self.groups[number].before | self.after.get(number, 0)
+            if bits >> writer.number & 1:
+                return True
+            pending.extend(n for n in self.after if bits >> n & 1)
+        return False
+
+
+def _by_last_node(fuser: Fuser) -> list[Group]:
+    """The groups ordered by the place of their last node in the graph, but none before what it reads."""
+    makers = fuser.makers()
+    waiting = {g: len(needs) for g, needs in makers.items()}
+    followers: dict[Group, list[Group]] = {}
+    for group, needs in makers.items():
+        for maker in needs:
+            followers.setdefault(maker, []).append(group)
+    entry = lambda g: (max(node.number for node in g.nodes), g.number, g)
+    ready = [entry(g) for g, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        found.append(heapq.heappop(ready)[2])
+        for group in followers.get(found[-1], ()):
+            waiting[group] -= 1
+            if not waiting[group]:
+                heapq.heappush(ready, entry(group))
+    return found
 
 
 @dataclass

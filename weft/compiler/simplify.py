@@ -144,7 +144,9 @@ def orient(graph: Graph) -> None:
     For operations that say `transposes`: f(a, b)ᵀ = f(bᵀ, aᵀ), with ᵀ swapping the last two dimensions.
     """
     geometry, users, results = Geometry(), graph.users(), set(graph.results)
-    for view in list(graph.nodes):
+    changes: dict[Value, Value] = {}
+    before: dict[Node, list[Node]] = {}  # new nodes, by the one that they replace
+    for view in graph.nodes:
         if not is_view(view.outputs[0]):
             continue
         made = view.inputs[0]
@@ -161,20 +163,21 @@ def orient(graph: Graph) -> None:
             continue
         if view.output.shape != (*made.shape[:-2], made.shape[-1], made.shape[-2]):
             continue
-        first, second = (_swapped(graph, v, node) for v in reversed(node.inputs))
-        turned = Node(node.op, (first, second), node.params, node.line)
-        graph.nodes.insert(graph.nodes.index(node), turned)
-        graph.replace({view.output: turned.make((view.output.shape, made.dtype))[0]})
-        users, results = graph.users(), set(graph.results)
+        swaps = [_swapped(v) for v in reversed(node.inputs)]
+        turned = Node(node.op, [swap.output for swap in swaps], node.params, node.line)
+        changes[view.output] = turned.make((view.output.shape, made.dtype))[0]
+        before[node] = [*swaps, turned]
+    graph.nodes = [n for node in graph.nodes for n in (*before.get(node, ()), node)]
+    graph.replace(changes)
     remove_dead(graph)
 
 
-def _swapped(graph: Graph, value: Value, before: Node) -> Value:
-    """The value with its last two dimensions swapped, as a view made before a node."""
+def _swapped(value: Value) -> Node:
+    """A view of the value with its last two dimensions swapped."""
     step, params = swapping(len(value.shape))
     node = Node(step, (value,), params, value.node.line)
-    graph.nodes.insert(graph.nodes.index(before), node)
-    return node.make(((*value.shape[:-2], value.shape[-1], value.shape[-2]), value.dtype))[0]
+    node.make(((*value.shape[:-2], value.shape[-1], value.shape[-2]), value.dtype))
+    return node
 
 
 def open_windows(graph: Graph) -> None:
@@ -193,7 +196,9 @@ def open_windows(graph: Graph) -> None:
 
 def order_views(graph: Graph, geometry: Geometry) -> None:
     """Copy what a view cannot be taken of as it lies in a plan."""
-    for node in list(graph.nodes):
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        nodes.append(node)
         if not is_view(node.outputs[0]):
             continue
         (x,) = node.inputs
@@ -202,7 +207,8 @@ def order_views(graph: Graph, geometry: Geometry) -> None:
         if around or any(geometry.possible(v) is None for v in node.outputs):
             copy = Node(MOVE, (x,), line=node.line)
             node.inputs = copy.make((x.shape, x.dtype))
-            graph.nodes.insert(graph.nodes.index(node), copy)
+            nodes.insert(-1, copy)
+    graph.nodes = nodes
     graph.renumber()
 
 
