@@ -154,7 +154,11 @@ class Borders:
             )
         import copy
 
-        out = _rebuild(type(self), _copied_memory(self.array, memo), self._needs_grad, {})
+        if self._interpreter is None:
+            array = _copied_memory(self.array, memo)
+        else:  # in a trace: a copy that the plan makes
+            array = self.detach().clone().__dict__["array"]
+        out = _rebuild(type(self), array, self._needs_grad, {})
         memo[id(self)] = out
         out._grad = copy.deepcopy(self._grad, memo)
         out.__dict__.update(copy.deepcopy(self._user_attributes(), memo))

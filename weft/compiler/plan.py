@@ -79,7 +79,7 @@ class Plan:
                 counts.append(getattr(slot.step, "count", 0))
         self.words = np.zeros(max(sum(counts), 1), np.int64)
         self.checked, self.flag = np.zeros((2, 3), np.int64)  # where an index is out of range: (1 + node, index, size)
-        self.flags: list[tuple[np.ndarray, Plan]] = []  # those in use, and those of loops
+        self.flags: list[tuple[np.ndarray, Graph]] = []  # those in use, and those of loops
         last_check = max((slot.phase for slot in self.slots if _halts(slot.step)), default=-1)
         base, start = address(self.memory), address(self.words)
         self.patches: dict[Value, list[tuple[int, int]]] = {}
@@ -127,7 +127,7 @@ class Plan:
         kernels = [slot.step.kernel for slot in self.slots if isinstance(slot.step, Launch)]
         for flag, halts in ((self.flag, False), (self.checked, True)):
             if any(hasattr(k, "flag") and k.halts == halts for k in kernels):
-                self.flags.insert(0, (flag, self))  # a check knows what it is a check of
+                self.flags.insert(0, (flag, self.graph))  # a check knows what it is a check of
         alone = all((table[3::4] >> 8 == 1).all() for table in self.native_tables)
         self.workers = 1 if alone else self.threads  # nobody is called to watch thread 0
 
@@ -274,13 +274,12 @@ class Plan:
 
     def check_indices(self) -> None:
         """If an index was out of range: say which, and be ready for the next run."""
-        for flag, plan in self.flags:
+        for flag, graph in self.flags:
             if flag[0]:
                 who, index, size = (int(n) for n in flag)
                 for one, _ in self.flags:
                     one[:] = 0
-                nodes = {node.number: node for slot in plan.slots for node in slot.step.group.nodes[:1]}
-                raise wrong_index(nodes[who - 1], index, size)
+                raise wrong_index(next(n for n in graph.nodes if n.number == who - 1), index, size)
 
 
 def _halts(step: Launch | HostCall) -> bool:

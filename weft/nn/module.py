@@ -17,6 +17,7 @@ from ..refusal import guard_methods, reword
 from ..tensor import Tensor
 from .module_hooks import ModuleHooks, call_with_hooks, global_hooks
 from .module_state import ModuleState
+from .nesting import allow, make_room
 from .parameter import Buffer, Parameter, is_lazy
 
 __all__ = ["Module"]
@@ -104,6 +105,7 @@ class Module(ModuleState, ModuleHooks):
         elif isinstance(value, Module):
             self._forget(name, "_modules")
             tables["_modules"][name] = value
+            make_room(tables, value.__dict__)
         elif isinstance(value, Buffer):
             self._forget(name, "_buffers")
             self.register_buffer(name, value, value.persistent)
@@ -187,6 +189,8 @@ class Module(ModuleState, ModuleHooks):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._modules)
         self._modules[name] = module
+        if module is not None:
+            make_room(self.__dict__, module.__dict__)
 
     register_module = add_module
 
@@ -233,14 +237,20 @@ class Module(ModuleState, ModuleHooks):
     ) -> Iterator[tuple[str, Module]]:
         """This module and all parts, each once, with dotted names."""
         memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+        pending = [iter([(prefix, self)])]  # of each level what is left of its parts
+        while pending:
+            path, module = next(pending[-1], (None, None))
+            if path is None:
+                pending.pop()
+                continue
+            if module is None or module in memo:
+                continue
+            if remove_duplicate:
+                memo.add(module)
+            yield path, module
+            allow(len(pending))
+            parts = module._modules.items()
+            pending.append(iter([(f"{path}.{name}" if path else name, part) for name, part in parts]))
 
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())
@@ -394,13 +404,21 @@ class Module(ModuleState, ModuleHooks):
         return module_html(self)
 
     def __repr__(self) -> str:
+        return "\n".join("  " * depth + line for depth, line in self._lines("", 0))
+
+    def _lines(self, label: str, depth: int) -> list[tuple[int, str]]:
+        """The lines of the picture, each with how far it is indented."""
         extra = self.extra_repr()
         own = extra.split("\n") if extra else []
-        parts = [f"({name}): {module!r}" for name, module in self._modules.items()]
-        if len(own) <= 1 and not parts:
-            return f"{self._get_name()}({extra})"
-        body = "\n  ".join(line for part in [*own, *parts] for line in part.split("\n"))
-        return f"{self._get_name()}(\n  {body}\n)"
+        if len(own) <= 1 and not self._modules:
+            return [(depth, f"{label}{self._get_name()}({extra})")]
+        lines = [(depth, f"{label}{self._get_name()}("), *((depth + 1, line) for line in own)]
+        for name, part in self._modules.items():
+            if type(part).__repr__ is Module.__repr__:
+                lines += part._lines(f"({name}): ", depth + 1)
+            else:
+                lines += [(depth + 1, line) for line in f"({name}): {part!r}".split("\n")]
+        return [*lines, (depth, ")")]
 
 
 def _replace(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
