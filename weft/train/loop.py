@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
 from .checkpoint import Tree, check_same_model, like, loader_state, random_state, restore_random_state
 from .evaluate import evaluate
 from .record import Means, as_float, batch_size_of
+from .runs import RunFolder
 from .step import TrainStep
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ class FitLoop:
         while not self._at_end():
             self._epoch()
         if self.position.batch == 0:
-            self.trainer.request_save("last")
+            self.trainer.request_save("last", urgent=True)
             self.trainer.safe_point()
 
     def _at_end(self) -> bool:
@@ -124,11 +127,11 @@ class FitLoop:
     def _end_within_epoch(self) -> None:
         """A limit, or a wish to stop: the state is kept as it is here, so that a longer training can continue it."""
         self.trainer.history.stopped_by = self.trainer.history.stopped_by or self._limit()
-        self.trainer.request_save("last")
+        self.trainer.request_save("last", urgent=True)
         self.trainer.safe_point()
         self.validate()
         self._row(self.trainer.further_figures())
-        self.trainer.saver.write()
+        self.trainer.saver.write(urgent=True)
 
     # ------------------------------------------------------------------------------ batches
     def _batches(self) -> None:
@@ -271,8 +274,11 @@ class FitLoop:
         trainer.display.row(row, self.task.recorder.shown)
 
     # ------------------------------------------------------------------------------ state
-    def state(self) -> Tree:
-        """Everything that the rest of the training depends on."""
+    def state(self, whole: bool = True) -> Tree:
+        """Everything that the rest of the training depends on.
+
+        whole: with the figures of all epochs, which otherwise stand in the run folder: a checkpoint must not grow.
+        """
         trainer, position = self.trainer, self.position
         position.seconds = self.elapsed()
         named = self.task.named_parameters()
@@ -290,8 +296,9 @@ class FitLoop:
             "means": self.means.state_dict(),
             "metrics": self.task.recorder.state_dict(),
             "figures": dict(trainer.callback_metrics),
-            "history": trainer.history.rows,
             "rows": trainer.logbook.count,
+            "epochs": len(trainer.history.rows),
+            **({"history": trainer.history.rows} if whole or trainer.logbook.waiting else {}),
             **(self.outside or self._surroundings()),
         }
 
@@ -321,9 +328,24 @@ class FitLoop:
         self.means.load_state_dict(tree["means"])
         self.task.recorder.load_state_dict(tree["metrics"])
         trainer.callback_metrics = dict(tree["figures"])
-        trainer.history.rows = list(tree["history"])
+        trainer.history.rows = self._history(tree, source)
         trainer.load_callback_states(tree["callbacks"])
         restore_random_state(self.task, tree["random"])
+
+    def _history(self, tree: Tree, source: Any) -> list[dict[str, Any]]:
+        """The rows of the epochs before a checkpoint: its own, or those in the folder of its run."""
+        if "history" in tree:
+            return list(tree["history"])
+        if not isinstance(source, Path):  # a state that was in memory all the time
+            return self.trainer.history.rows[: tree["epochs"]]
+        rows = [row for row in RunFolder(source.parent.parent).rows()[: tree["rows"]] if row.get("kind") == "epoch"]
+        if len(rows) != tree["epochs"]:
+            warnings.warn(
+                f"{source}: the figures of {tree['epochs']} epochs should lie in ../metrics.jsonl, {len(rows)} do; the "
+                "training continues, its history begins with these",
+                stacklevel=5,
+            )
+        return rows
 
     def _restore_loaders(self, tree: Tree) -> None:
         if tree["loader"] is not None and hasattr(self.train, "load_state_dict"):

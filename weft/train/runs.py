@@ -217,6 +217,11 @@ class RunFolder:
         self.count = len(rows)
         self._write_table([row for row in rows if row.get("kind") == "epoch"])
 
+    def flush(self) -> None:
+        """Make the rows durable: checkpoints count on them."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

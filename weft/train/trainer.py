@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -216,7 +217,8 @@ class Trainer:
                 if self.run:
                     self.run.discard()
                 raise disk_error(error, self.run.path if self.run else self.run_folder) from error
-        self.saver = Saver(self.run if self.enable_checkpointing else None, self.loop.state)
+        state = functools.partial(self.loop.state, whole=False)
+        self.saver = Saver(self.run if self.enable_checkpointing else None, state)
         self.logbook = Logbook(self.run)
         self.logbook.start(self.global_step)
 
@@ -230,7 +232,7 @@ class Trainer:
             run.write_json("settings", self._described() | self.settings)
             run.write_json("environment", environment())
             if self.enable_checkpointing:
-                write_checkpoints(self.loop.state(), run.checkpoints, ["last.weft"])
+                write_checkpoints(self.loop.state(whole=False), run.checkpoints, ["last.weft"])
         else:
             run.write_json("settings", run.settings | self._described() | self.settings)
             run.log(f"resumed from {found[0].name} at epoch {self.current_epoch}, step {self.global_step}")
@@ -265,7 +267,7 @@ class Trainer:
         kept = self.saver.run is not None and self.signals.safe
         if kept:
             self.saver.want("last")
-            self.saver.write()
+        self.saver.write(urgent=True)
         self.history.stopped_by = _cause(error)
         self._finish(finished=False)
         if kept and isinstance(error, KeyboardInterrupt):
@@ -350,9 +352,9 @@ class Trainer:
         return next((weights for weights in found if weights is not None), None)
 
     # ------------------------------------------------------------------------------ checkpoints
-    def request_save(self, name: str) -> None:
+    def request_save(self, name: str, urgent: bool = False) -> None:
         """Write this checkpoint as soon as the step (or epoch) is complete."""
-        self.saver.want(name)
+        self.saver.want(name, urgent)
 
     def request_removal(self, name: str) -> None:
         """Remove this checkpoint once the next is written."""

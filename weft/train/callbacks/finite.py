@@ -54,7 +54,7 @@ class StopOnNaN(Callback):
 
     def _keep(self, trainer: Trainer) -> None:
         if self.diagnose:
-            tree = savable(trainer.loop.state())
+            tree = savable(trainer.loop.state(whole=False))
             self.start = tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, tree)
 
     def on_train_batch_end(
