@@ -105,3 +105,26 @@ def test_large_angles_of_large_and_small_tensors(name, dtype):
     np.testing.assert_allclose(weft.compile(function)(x).numpy(), truth, **close)
     uniform = weft.compile(lambda x, y: x * 0 + function(y))(x, x[1])
     np.testing.assert_allclose(uniform.numpy(), truth[1], **close)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["mul", "sqrt", "exp", "sum", "sin", "div"])
+def test_denormal_numbers_are_kept_everywhere(name, dtype):
+    """Small and large tensors, eager and compiled, on one thread and two, as in NumPy."""
+    info = np.finfo(dtype)
+    tiny = np.linspace(info.smallest_subnormal, info.tiny / 2, 70_000).astype(dtype)
+    function, truth = {
+        "mul": (lambda x: x * 0.5, tiny * dtype(0.5)),
+        "sqrt": (lambda x: x.sqrt(), np.sqrt(tiny)),
+        "exp": (lambda x: (x * 0 + np.log(info.tiny) - 2).exp() / info.tiny, np.full_like(tiny, math.exp(-2))),
+        "sum": (lambda x: x.reshape(700, 100).sum(1), tiny.reshape(700, 100).sum(1)),
+        "sin": (lambda x: x.sin(), tiny),
+        "div": (lambda x: x / info.tiny, tiny / info.tiny),
+    }[name]
+    x = weft.from_numpy(tiny)
+    near = {"rtol": 1e-3 if name == "exp" else 1e-5, "atol": float(info.smallest_subnormal)}
+    np.testing.assert_allclose(function(x).numpy(), truth, **near)
+    for threads in (1, 2):
+        np.testing.assert_allclose(weft.compile(function, threads=threads)(x).numpy(), truth, **near)
+    if name != "sum":
+        np.testing.assert_allclose(function(x[:50]).numpy(), truth[:50], **near)

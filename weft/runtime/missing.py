@@ -169,7 +169,7 @@ GAPS = (
     ),
     Gap("channels_last_3d legacy_contiguous_format memory_format layout", "layouts are plain words", "`channels_last`"),
     Gap("quasirandom", "there are no low-discrepancy sequences", "`rand`; SciPy has scipy.stats.qmc.Sobol"),
-    Gap("set_flush_denormal", "plans take numbers below the smallest normal one as 0 by themselves", "`compile`"),
+    Gap("set_flush_denormal", "numbers below the smallest normal one are kept, as NumPy does", "`where`"),
     Gap(
         """set_deterministic_debug_mode get_deterministic_debug_mode is_deterministic_algorithms_warn_only_enabled
         set_warn_always is_warn_always_enabled is_anomaly_check_nan_enabled set_anomaly_enabled

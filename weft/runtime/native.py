@@ -4,7 +4,7 @@ The native side of the pool is written here as LLVM IR. Its functions share a bl
 line for each purpose; addresses of system functions come through it, so that no object code asks the linker for a name:
 
     0    generation (i32): counts launches, workers sleep on it
-    64   plan, 80 stop, 88 halt: a kernel wants the plan to end early
+    64   plan, 80 stop, 88 halt: a kernel wants the plan to end early, 96 how the caller rounds
     128  sleepers (i32): workers that must be woken
     192  number of threads, 200 spins before sleep, 208 yield, 216 wait, 224 wake
     256  barriers that thread 0 has reached; thread t's count lies 64 t further
@@ -24,7 +24,7 @@ import platform
 __all__ = ["BARRIER_IR", "Waiting", "barrier_ir", "runtime_ir", "waiting", "yield_address"]
 
 CONTEXT_BYTES = 256
-HALT = 88  # where in the context
+HALT, MODE = 88, 96  # where in the context
 LINE = 64
 SPINS_BEFORE_SLEEP = 20_000
 
@@ -50,23 +50,20 @@ _TICKS = {  # a counter of constant rate
 }
 _TICKS_CALL = {"x86_64": "call i64 @llvm.readcyclecounter()", "aarch64": "call i64 @llvm.readsteadycounter()"}
 
-_DENORMALS = {  # denormal numbers read and written as zero; gives back the mode that was
+_MODES = {  # how numbers are rounded, and whether denormal ones are taken as zero: of the thread that asks
     "x86_64": """
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-define internal i64 @flush_denormals() nounwind {
+define internal i64 @number_mode() nounwind {
   %slot = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %slot)
-  %before = load i32, ptr %slot
-  %mode = or i32 %before, 32832
-  store i32 %mode, ptr %slot
-  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
-  %wide = zext i32 %before to i64
+  %mode = load i32, ptr %slot
+  %wide = zext i32 %mode to i64
   ret i64 %wide
 }
-define internal void @restore_denormals(i64 %before) nounwind {
+define internal void @set_number_mode(i64 %wide) nounwind {
   %slot = alloca i32
-  %mode = trunc i64 %before to i32
+  %mode = trunc i64 %wide to i32
   store i32 %mode, ptr %slot
   call void @llvm.x86.sse.ldmxcsr(ptr %slot)
   ret void
@@ -75,23 +72,21 @@ define internal void @restore_denormals(i64 %before) nounwind {
     "aarch64": """
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
-define internal i64 @flush_denormals() nounwind {
-  %before = call i64 @llvm.aarch64.get.fpcr()
-  %mode = or i64 %before, 16777216
-  call void @llvm.aarch64.set.fpcr(i64 %mode)
-  ret i64 %before
+define internal i64 @number_mode() nounwind {
+  %mode = call i64 @llvm.aarch64.get.fpcr()
+  ret i64 %mode
 }
-define internal void @restore_denormals(i64 %before) nounwind {
-  call void @llvm.aarch64.set.fpcr(i64 %before)
+define internal void @set_number_mode(i64 %mode) nounwind {
+  call void @llvm.aarch64.set.fpcr(i64 %mode)
   ret void
 }
 """,
 }
-_DENORMALS_KEPT = """
-define internal i64 @flush_denormals() nounwind {
+_NO_MODES = """
+define internal i64 @number_mode() nounwind {
   ret i64 0
 }
-define internal void @restore_denormals(i64 %before) nounwind {
+define internal void @set_number_mode(i64 %mode) nounwind {
   ret void
 }
 """
@@ -335,9 +330,11 @@ _ENTRIES = {
     "launch": """
 define void @{symbol}(ptr %ctx, ptr %plan, ptr %times) nounwind {{
 entry:
-  %mode = call i64 @flush_denormals()
   %plan.slot = getelementptr i8, ptr %ctx, i64 64
   store ptr %plan, ptr %plan.slot
+  %mode = call i64 @number_mode()
+  %mode.slot = getelementptr i8, ptr %ctx, i64 {mode}
+  store i64 %mode, ptr %mode.slot
   %halt.slot = getelementptr i8, ptr %ctx, i64 {halt}
   store atomic i64 0, ptr %halt.slot monotonic, align 8
   %nt.slot = getelementptr i8, ptr %ctx, i64 192
@@ -350,14 +347,13 @@ call:
 go:
   call void @interpret(ptr %plan, ptr %times, ptr %ctx, i64 0, i64 %nt)
   call void @barrier(ptr %ctx, i64 0, i64 %nt)
-  call void @restore_denormals(i64 %mode)
   ret void
 }}
 """,
     "worker": """
 define void @{symbol}(ptr %ctx, i64 %tid) nounwind {{
 entry:
-  %mode = call i64 @flush_denormals()
+  %mode.slot = getelementptr i8, ptr %ctx, i64 {mode}
   %plan.slot = getelementptr i8, ptr %ctx, i64 64
   %stop.slot = getelementptr i8, ptr %ctx, i64 80
   %sleepers = getelementptr i8, ptr %ctx, i64 128
@@ -402,12 +398,13 @@ called:
   %stopped = icmp ne i64 %stop, 0
   br i1 %stopped, label %leave, label %run
 run:
+  %mode = load i64, ptr %mode.slot
+  call void @set_number_mode(i64 %mode)
   %plan = load ptr, ptr %plan.slot
   call void @interpret(ptr %plan, ptr null, ptr %ctx, i64 %tid, i64 %nt)
   call void @barrier(ptr %ctx, i64 %tid, i64 %nt)
   br label %idle
 leave:
-  call void @restore_denormals(i64 %mode)
   ret void
 }}
 """,
@@ -439,8 +436,8 @@ def runtime_ir(entry: str, symbol: str, machine: str, how: Waiting) -> str:
     name = family(machine)
     ticks, call = _TICKS.get(name, ""), _TICKS_CALL.get(name, "add i64 0, 0")
     interpret = _INTERPRET.format(ticks=ticks, ticks_call=call, halt=HALT)
-    shared = barrier_ir(machine) + interpret + _DENORMALS.get(name, _DENORMALS_KEPT) + how.ir + _CALL_SLEEPERS
-    return shared + _ENTRIES[entry].format(symbol=symbol, pause_call=_PAUSE_CALL.get(name, ""), halt=HALT)
+    shared = barrier_ir(machine) + interpret + _MODES.get(name, _NO_MODES) + how.ir + _CALL_SLEEPERS
+    return shared + _ENTRIES[entry].format(symbol=symbol, pause_call=_PAUSE_CALL.get(name, ""), halt=HALT, mode=MODE)
 
 
 BARRIER_IR = barrier_ir()
