@@ -289,8 +289,6 @@ class Bound:
             np.copyto(tensors[position].array, outputs[number])
             tensors[position]._bump()
         made = [wrap(a) for a in outputs[: program.count]]
-        for number, dims in program.turned:
-            made[number] = wrap(outputs[number].transpose(dims))
         ledger = program.ledger
         if ledger is not None:
             ledger.continues({k: outputs[number].item() for k, number in program.items})

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..autograd.tape import Handle
 from ..errors import TraceError
-from ..ops import tracing
 from ..runtime.locks import unforked
 from ..tensor import Tensor
 from ..utils.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
@@ -25,7 +24,7 @@ from .state import Carried, HostRandomness, Varies, classified
 from .streams import Stream
 from .surroundings import Kept, Place, Surroundings, is_same
 from .trace import Overlap, Tracer
-from .traced import Stand, plain
+from .traced import Stand
 
 OUTPUT, COPY, ARGUMENT, OBJECT, NUMBER, TREE = "output", "copy", "argument", "object", "number", "tree"
 # (OUTPUT, number), (COPY, number), (ARGUMENT, position), (OBJECT, the object itself), (NUMBER, its entry in the ledger) or
@@ -39,7 +38,6 @@ class Program:
 
     graph: Graph
     results: list[Result]
-    turned: list[tuple[int, tuple[int, ...]]]  # outputs that are shown with their dimensions in another order
     spec: TreeSpec
     stores: list[tuple[dict[Any, Any] | int, Any, Result]]  # (table or argument whose attributes it is, key, content)
     written: list[tuple[int, int]]  # (position, number): arguments that an output is copied to
@@ -370,24 +368,9 @@ def _finished(
         number = outputs.setdefault(value, len(outputs))
         return (OUTPUT if users.setdefault(value, id(x)) == id(x) else COPY), number
 
-    def returned(x: Any) -> Result:
-        """A result that lies in memory as it does eagerly: computed in that order, and then seen in its own."""
-        dims = None if id(x) in positions else _order_in_memory(x)
-        if dims is None:
-            return resolved(x)
-        value = tracer.value(x)
-        if value not in laid:
-            step, params = tracing.ordering(dims)
-            laid[value] = tracer.add(step, [value], params, (tuple(value.shape[d] for d in dims), value.dtype))[0]
-            turned.append((outputs.setdefault(laid[value], len(outputs)), tuple(np.argsort(dims).tolist())))
-        number = outputs[laid[value]]
-        return (OUTPUT if users.setdefault(laid[value], id(x)) == id(x) else COPY), number
-
-    laid: dict[Value, Value] = {}
-    turned: list[tuple[int, tuple[int, ...]]] = []
     leaves, spec = tree_flatten(result)
     backward = split_backward(tracer, leaves, [proxy for proxy, _ in proxies])
-    results = [returned(x) for x in leaves]
+    results = [resolved(x) for x in leaves]
     own = {id(tracer.stands[id(array)]): x for x, array in tracer.captured}
 
     def stored(x: Any) -> Result:
@@ -437,7 +420,6 @@ def _finished(
         asked=[k for k, _ in asked],
         graph=graph,
         results=results,
-        turned=turned,
         spec=spec,
         stores=stores,
         written=written,
@@ -467,15 +449,6 @@ def _asked(ledger: Ledger) -> list[tuple[int, Value]]:
             needed.add(k)
             pending.extend(ledger.entries[k].operands)
     return [(k, v) for k, v in ledger.items.items() if k in needed]
-
-
-def _order_in_memory(x: Any) -> tuple[int, ...] | None:
-    """The dimensions of a tensor without gaps from the slowest to the fastest; None where that is their own order."""
-    array = x.__dict__["array"] if isinstance(x, Tensor) else None
-    if array.__class__ is not Stand or array.flags.c_contiguous:
-        return None
-    dims = tuple(sorted(range(array.ndim), key=lambda d: (-array.strides[d], d)))
-    return dims if plain(array).transpose(dims).flags.c_contiguous else None
 
 
 def _write_back(tracer: Tracer, before: Any, now: Any) -> None:

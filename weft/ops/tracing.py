@@ -44,11 +44,6 @@ def swapping(rank: int) -> Step:
     return PRIMITIVES["Permute"], {"dims": (*range(rank - 2), rank - 1, rank - 2)}
 
 
-def ordering(dims: Sequence[int]) -> Step:
-    """The primitive that puts dimensions into another order."""
-    return PRIMITIVES["Permute"], {"dims": tuple(dims)}
-
-
 def reading(root: np.ndarray, view: np.ndarray) -> Step:
     """The primitive that gives what `view` shows from the value of `root`, which owns its memory."""
     return STRIDED_READ, window_of(root, view)
