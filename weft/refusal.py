@@ -102,10 +102,10 @@ def _raises(at: TracebackType) -> bool:
     return at.tb_next is None and code[at.tb_lasti] == RAISE and code[at.tb_lasti + 1] > 0
 
 
-def need_bounded(count: int, name: str, what: str) -> int:
+def need_bounded(count: int, name: str, what: str, limit: int = MANY) -> int:
     """Refuse a number of steps, parts or places that nobody can mean: each is an object, or a turn of a loop."""
-    if count > MANY:
-        raise OptionError(f"{name}: {what} = {described(count)} is absurd; at most {MANY} are taken")
+    if count > limit:
+        raise OptionError(f"{name}: {what} = {described(count)} is absurd; at most {limit} are taken")
     return count
 
 
