@@ -232,7 +232,7 @@ TRUTHS = {
     "tan": plain("tan", precisely(mp.tan)),
     "sin_pi": plain("sin_pi", precisely(mp.sinpi)),
     "cos_pi": plain("cos_pi", precisely(mp.cospi)),
-    "sinc": plain("sinc", precisely(mp.sincpi)),
+    "sinc": plain("sinc", precisely(mp.sincpi), f32=2.5, f64=2.5),
     "sqrt": plain("sqrt", within(mp.sqrt, 0, mp.inf), f32=0.5, f64=0.5),
     "rsqrt": plain("rsqrt", within(lambda x: 1 / mp.sqrt(x), 0, mp.inf, at_low=mp.inf)),
     "erf": plain("erf", clipped(mp.erf, 50), f64=3),
