@@ -51,7 +51,7 @@ CASES = [
     Case("fashion-cnn", (at_least("test_accuracy", 0.91),)),
     Case("cifar10-cnn", (at_least("test_accuracy", 0.60),)),
     Case("housing-regression", (at_most("test_nll", 0.58),)),
-    Case("airline-forecast", (at_most("test_ratio", 0.6),)),
+    Case("airline-forecast", (at_most("test_ratio", 0.5),)),
     Case("cifar10-resnet20", (at_least("test_accuracy", 0.68),)),
     Case("mnist-vit", (at_least("test_accuracy", 0.975),)),
     Case("mnist-rows-lstm", (at_least("test_accuracy", 0.98),)),
@@ -61,7 +61,7 @@ CASES = [
     Case("reverse-seq2seq", SOLVED, ("order=copy",)),
     Case("multi30k-transformer", (at_least("test_bleu", 20),), minutes=40),
     Case("sst2-lstm", (at_least("test_accuracy", 0.80),)),
-    Case("deepar-temperatures", (at_least("test_gain", 0.4),)),
+    Case("deepar-temperatures", (at_least("test_gain", 0.54),)),
     Case("word2vec-shakespeare", (at_most("test_median_rank", 40),)),
     Case(
         "lottery-ticket",
@@ -97,6 +97,7 @@ def test_figures_on_the_real_files(case, tmp_path):
     figures = RunFolder(tmp_path).result["figures"]  # those of validation, too
     figures |= differences(figures)
     assert [str(bound) for bound in case.bounds if not bound.reached(figures)] == [], figures
+    assert result.reached, RunFolder(tmp_path).result["baseline"]
     assert case.minutes is None or result.seconds < 60 * case.minutes
     FURTHER.get(case.name, lambda result: None)(result)
 

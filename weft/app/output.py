@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("DONE", "FAILED", "INTERRUPTED", "MISSED", "MISUSED", "TERMINATED"),
     *("Interrupted", "Misuse", "console", "deliver", "figure", "hint", "labelled"),
-    *("plain", "progress_console", "sparkline", "table"),
+    *("plain", "print_baseline", "progress_console", "sparkline", "table"),
 ]
 
 DONE, FAILED, MISUSED, MISSED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143  # exit codes
@@ -95,6 +95,12 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return [plain(item) for item in value] if isinstance(value, Iterable) else str(value)
+
+
+def print_baseline(console: Console, said: str | None) -> None:
+    """How the simple method did that the goal names, where it names one."""
+    if said:
+        console.print(f"Baseline {said}", markup=False)
 
 
 def labelled(rows: Iterable[tuple[str, str]]) -> Table:

@@ -10,7 +10,7 @@ import typer
 
 from .machine import AsJson
 from .naming import complete_recipe, complete_run, find_run, run_folders, runs_folder
-from .output import deliver, figure, hint, labelled, sparkline, table
+from .output import deliver, figure, hint, labelled, print_baseline, sparkline, table
 from .training import Runs
 
 if TYPE_CHECKING:
@@ -184,6 +184,7 @@ def show(run: RunName, runs: Runs = None, as_json: AsJson = False) -> None:
     document = {
         **_row(found),
         "goal": found.result.get("goal"),
+        "baseline": found.result.get("baseline"),
         "settings": _settings(found),
         **_used(found),
         "environment": found.environment,
@@ -241,6 +242,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
     console.print(f"{document['name']}: {document['recipe']} ({state})", markup=False)
     if document["goal"]:
         console.print(f"Goal {document['goal']}", markup=False)
+        print_baseline(console, document["baseline"])
     console.print(labelled(_used_words(document)))
     for heads, part in ((("setting", "value"), "settings"), (("figure", ">value"), "figures")):
         console.print()

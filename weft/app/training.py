@@ -10,7 +10,7 @@ import typer
 
 from .machine import AsJson, Threads
 from .naming import LATEST, complete_recipe, complete_run, complete_setting, find_run, pairs, runs_folder, typed
-from .output import DONE, MISSED, Interrupted, Misuse, deliver, figure, hint, labelled
+from .output import DONE, MISSED, Interrupted, Misuse, deliver, figure, hint, labelled, print_baseline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,7 +179,7 @@ def _check_more_to_do(folder: RunFolder, recipe: Recipe, given: dict[str, str], 
 def _report_finished(folder: RunFolder, longer: str, as_json: bool) -> None:
     result = folder.result
     document = {"recipe": result["recipe"], "settings": folder.settings["settings"], "finished": True}
-    document |= {name: result.get(name) for name in ("figures", "goal", "reached", "seconds", "stopped_by")}
+    document |= {name: result.get(name) for name in ("figures", "goal", "baseline", "reached", "seconds", "stopped_by")}
     document["folder"] = str(folder.path)
 
     def show(console: Console) -> None:
@@ -187,6 +187,7 @@ def _report_finished(folder: RunFolder, longer: str, as_json: bool) -> None:
         why = f", {result['stopped_by']}" if result.get("stopped_by") else ""
         console.print(f"{folder.path} is finished ({epochs} epochs{why}): nothing was done", markup=False)
         console.print(f"Goal {result['goal']}: {_verdict(result['reached'])}")
+        print_baseline(console, result.get("baseline"))
         if longer:
             console.print(f"To train longer: {longer}", markup=False)
 
@@ -206,6 +207,7 @@ def report(result: Result, as_json: bool) -> None:
         "settings": result.settings.to_dict(),
         "figures": result.figures,
         "goal": str(recipe.goal),
+        "baseline": recipe.goal.compared(result.figures) or None,
         "reached": result.reached,
         "folder": str(result.folder),
         "seconds": round(result.seconds, 3),
@@ -214,6 +216,7 @@ def report(result: Result, as_json: bool) -> None:
     def show(console: Console) -> None:
         console.print(", ".join(f"{name} {figure(value)}" for name, value in result.figures.items()), markup=False)
         console.print(f"Goal {recipe.goal}: {_verdict(result.reached)}")
+        print_baseline(console, document["baseline"])
         console.print(labelled(_ending(result.folder, recipe)))
 
     deliver(document, as_json, show)

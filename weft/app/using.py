@@ -10,7 +10,7 @@ import typer
 
 from .machine import AsJson
 from .naming import find_run
-from .output import DONE, FAILED, MISSED, Misuse, deliver, figure, plain
+from .output import DONE, FAILED, MISSED, Misuse, deliver, figure, plain, print_baseline
 from .predictions import show_predictions
 from .runs import RunName
 from .training import Data, NoCompile, Runs, TrustData, data_folder
@@ -64,12 +64,15 @@ def evaluate(
     with trusted(trust_data or (loaded.trust and data is None)):  # the run was told to trust its own files
         splits = loaded.recipe.data(loaded.settings, data_folder(data) or loaded.root)
     figures = Trainer(progress=False, compile=not no_compile).test(loaded.task, splits.test)
+    figures = loaded.recipe.judged(figures, loaded.settings, splits)
     goal = loaded.recipe.goal
     document = {"run": loaded.folder.name, "figures": figures, "goal": str(goal), "reached": goal.reached(figures)}
+    document["baseline"] = goal.compared(figures) or None
 
     def show(console: Console) -> None:
         console.print(", ".join(f"{name} {figure(value)}" for name, value in figures.items()), markup=False)
         console.print(f"Goal {goal}: {'[green]reached[/]' if document['reached'] else '[red]missed[/]'}")
+        print_baseline(console, document["baseline"])
 
     deliver(document, as_json, show)
     raise typer.Exit(DONE if document["reached"] else MISSED)

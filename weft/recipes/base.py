@@ -33,42 +33,82 @@ if TYPE_CHECKING:
 Root = Folder = str | os.PathLike[str] | None
 Given = Settings | Mapping[str, Any] | Iterable[str] | None  # how settings may be said
 SUPPORT = (  # modules of this package that are no recipes
-    *("base", "inputs", "photos", "pictures", "resuming", "running", "settings", "shared", "words"),
+    *("base", "baselines", "inputs", "photos", "pictures", "resuming", "running", "settings", "shared", "words"),
 )
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The figure that a recipe must reach, in which direction, and on which data.
+    """The figure that a recipe must reach, in which direction, on which data, and the simple method it must beat there.
+
+    baseline: a strong simple method, in words; its figure stands beside the recipe's, computed on the same data by
+        `Recipe.baseline`, and the recipe misses its goal when it is not better
+    margin: by how much it must be better; relative: as a share of the baseline's figure
 
     Example:
         >>> from weft.recipes import Goal
         >>> goal = Goal("test_accuracy", at_least=0.97, data="360 digits")
         >>> str(goal), goal.reached({"test_accuracy": 0.975})
         ('test_accuracy ≥ 0.97 on 360 digits', True)
+        >>> goal = Goal("test_accuracy", at_least=0.9, data="360 digits", baseline="least squares", margin=0.02)
+        >>> goal.reached({"test_accuracy": 0.95, "baseline_accuracy": 0.94})
+        False
     """
 
     metric: str
     at_least: float | None = None
     at_most: float | None = None
     data: str = "the test set"
+    baseline: str = ""
+    margin: float = 0.0
+    relative: bool = False
 
     def __post_init__(self) -> None:
         if (self.at_least is None) == (self.at_most is None):
             raise OptionError(f"Goal({self.metric!r}): give one of at_least and at_most")
+        if not 0 <= self.margin < float("inf") or (self.margin and not self.baseline):
+            raise OptionError(
+                f"Goal({self.metric!r}): margin must be finite, ≥ 0 and over a named baseline, got {self.margin}"
+            )
 
     @property
     def target(self) -> float:
         """The number to reach."""
         return self.at_most if self.at_least is None else self.at_least
 
+    @property
+    def beside(self) -> str:
+        """The name of the baseline's figure."""
+        return f"baseline_{self.metric.removeprefix('test_')}"
+
     def reached(self, figures: Mapping[str, float]) -> bool:
-        """Whether the figures meet the goal; a missing figure or NaN does not."""
+        """Whether the figures meet the goal and beat the baseline; a missing figure or NaN does not."""
         value = figures.get(self.metric, float("nan"))
-        return bool(value <= self.target if self.at_least is None else value >= self.target)
+        met = bool(value <= self.target if self.at_least is None else value >= self.target)
+        return met and (not self.baseline or self._gain(figures) >= self._asked(figures))
+
+    def compared(self, figures: Mapping[str, float]) -> str:
+        """The baseline's figure in words, and by how much the recipe's is better; empty without a baseline."""
+        if self.beside not in figures or not self.baseline:
+            return ""
+        gain, asked = self._gain(figures), self._asked(figures)
+        how = f"beaten by {gain:.4g}" if gain > 0 else f"not beaten, the recipe is {-gain:.4g} worse"
+        return f"{self.baseline} reaches {figures[self.beside]:.4g}: {how} (asked {asked:.4g})"
+
+    def _gain(self, figures: Mapping[str, float]) -> float:
+        """How much better the recipe is than its baseline."""
+        gain = figures.get(self.metric, float("nan")) - figures.get(self.beside, float("nan"))
+        return -gain if self.at_least is None else gain
+
+    def _asked(self, figures: Mapping[str, float]) -> float:
+        return self.margin * abs(figures.get(self.beside, float("nan"))) if self.relative else self.margin
 
     def __str__(self) -> str:
-        return f"{self.metric} {'≤' if self.at_least is None else '≥'} {self.target:g} on {self.data}"
+        said = f"{self.metric} {'≤' if self.at_least is None else '≥'} {self.target:g} on {self.data}"
+        if not self.baseline:
+            return said
+        margin = f"{100 * self.margin:g} %" if self.relative else f"{self.margin:g}"
+        return f"{said}, {margin + ' ' if self.margin else ''}better than {self.baseline}"
 
 
 @dataclass
@@ -187,6 +227,20 @@ class Recipe(ABC):
         """Loaders of training, validation and test data; root: a folder with the files, for recipes that read any."""
         raise self._has_no("data that a model could be tested on")
 
+    def baseline(self, settings: Any, splits: Splits) -> float:
+        """The goal's figure of the simple method that it names, fitted to the same training data, its choices made on the
+        validation data."""
+        raise self._has_no("baseline")
+
+    def judged(self, figures: Mapping[str, float], settings: Any, splits: Splits) -> dict[str, float]:
+        """The figures of a test with what they are judged by: the baseline's, and the standard error of an accuracy."""
+        found, metric = dict(figures), self.goal.metric
+        if metric == "test_accuracy" and metric in found:
+            found["test_accuracy_error"] = standard_error(found[metric], len(splits.test.dataset))
+        if self.goal.baseline:
+            found[self.goal.beside] = float(self.baseline(settings, splits))
+        return found
+
     def task(self, settings: Any, splits: Splits | None = None) -> Task:
         """A fresh task; without splits its weights, and whatever it learns from data, will be loaded from a file."""
         raise self._has_no("model that could be trained or loaded")
@@ -210,15 +264,24 @@ class Trained(Recipe):
         """A picture of the trained model; drawn into `picture.png`."""
         return None
 
+    def further(self, task: Task, splits: Splits) -> dict[str, float]:
+        """Figures on the test data that no step of the trainer measures."""
+        return {}
+
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:
         """Train, test on the test split, draw."""
         splits = self.data(run.settings, run.root)
         task = self.task(run.settings, splits)
         trainer = run.trainer(**self.trainer_options(run.settings))
         trainer.fit(task, splits.train, splits.validation, resume=run.resume)
-        figures = trainer.test(task, splits.test)
+        figures = self.judged(trainer.test(task, splits.test), run.settings, splits) | self.further(task, splits)
         run.draw(lambda: self.picture(task, splits))
         return figures, task
+
+
+def standard_error(share: float, count: int) -> float:
+    """√(p (1 − p) / n): how far a share measured on n examples lies from that on all there could be, typically."""
+    return (max(share * (1 - share), 0.0) / max(count, 1)) ** 0.5
 
 
 def names() -> list[str]:

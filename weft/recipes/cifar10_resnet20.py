@@ -10,6 +10,7 @@ from ..data.augment import Compose, RandomCrop, RandomErasing, RandomHorizontalF
 from ..data.sources import CIFAR10
 from ..models.supervised import resnet20
 from .base import Goal, Root, Splits, Trained
+from .baselines import FEATURES_BASELINE, features_accuracy
 from .shared import ImageSettings, classifier, classify_images, image_splits
 
 
@@ -30,7 +31,13 @@ class Cifar10ResNet(Trained):
 
     title = "CIFAR-10, the subset of 10,000 images, ResNet-20"
     Settings = Cifar10ResNetSettings
-    goal = Goal("test_accuracy", at_least=0.68, data="CIFAR-10's test images (the first 2,000 in the subset)")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.68,
+        data="CIFAR-10's test images (the first 2,000 in the subset)",
+        baseline=FEATURES_BASELINE,
+        margin=0.2,
+    )
     example = "a picture, or an array (3, 32, 32)"
 
     def data(self, settings: Cifar10ResNetSettings, root: Root = None) -> Splits:
@@ -39,6 +46,9 @@ class Cifar10ResNet(Trained):
 
     def task(self, settings: Cifar10ResNetSettings, splits: Splits | None = None) -> nn.Module:
         return classifier(resnet20(num_classes=10), settings, splits)
+
+    def baseline(self, settings: Cifar10ResNetSettings, splits: Splits) -> float:
+        return features_accuracy(splits, settings.seed)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return classify_images(task, input, (3, 32, 32), list(CIFAR10.classes))

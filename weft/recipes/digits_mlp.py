@@ -11,6 +11,7 @@ from .. import nn
 from ..data import load_digits
 from ..models.supervised.mlp import MLP
 from .base import Goal, Root, Splits, Trained
+from .baselines import PIXELS_BASELINE, pixels_accuracy
 from .settings import TrainSettings, option
 from .shared import Pair, classifier, classify_digits, loaders
 
@@ -32,7 +33,13 @@ class DigitsMLP(Trained):
 
     title = "Handwritten digits of 8×8 pixels, a network with two hidden layers"
     Settings = DigitsSettings
-    goal = Goal("test_accuracy", at_least=0.97, data="the 360 digits kept for testing (every fifth)")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.97,
+        data="the 360 digits kept for testing (every fifth)",
+        baseline=PIXELS_BASELINE,
+        margin=0.02,
+    )
     example = "a picture of one digit, or an array (8, 8) with brightness 0 (ground) to 16 (ink)"
 
     def data(self, settings: DigitsSettings, root: Root = None) -> Splits:
@@ -41,6 +48,9 @@ class DigitsMLP(Trained):
     def task(self, settings: DigitsSettings, splits: Splits | None = None) -> nn.Module:
         model = nn.Sequential(nn.Flatten(), MLP(64, settings.hidden, 10, dropout=settings.dropout))
         return classifier(model, settings, splits)
+
+    def baseline(self, settings: DigitsSettings, splits: Splits) -> float:
+        return pixels_accuracy(splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return classify_digits(task, input, 8, white=16)

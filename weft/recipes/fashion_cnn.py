@@ -9,6 +9,7 @@ from .. import nn
 from ..data.augment import RandomHorizontalFlip, on_images
 from ..data.sources import FashionMNIST
 from .base import Goal, Root, Splits, Trained
+from .baselines import FEATURES_BASELINE, features_accuracy
 from .settings import option
 from .shared import ImageSettings, classifier, classify_images, conv_block, image_splits
 
@@ -29,7 +30,13 @@ class FashionCNN(Trained):
 
     title = "Fashion-MNIST, a convolutional network with batch normalisation"
     Settings = FashionCNNSettings
-    goal = Goal("test_accuracy", at_least=0.91, data="Fashion-MNIST's 10,000 test images")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.91,
+        data="Fashion-MNIST's 10,000 test images",
+        baseline=FEATURES_BASELINE,
+        margin=0.05,
+    )
     example = "a picture of a piece of clothing, light on dark, or an array (28, 28)"
 
     def data(self, settings: FashionCNNSettings, root: Root = None) -> Splits:
@@ -37,6 +44,9 @@ class FashionCNN(Trained):
 
     def task(self, settings: FashionCNNSettings, splits: Splits | None = None) -> nn.Module:
         return classifier(network(settings.width, settings.dropout), settings, splits)
+
+    def baseline(self, settings: FashionCNNSettings, splits: Splits) -> float:
+        return features_accuracy(splits, settings.seed)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return classify_images(task, input, (1, 28, 28), list(FashionMNIST.classes))

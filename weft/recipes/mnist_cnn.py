@@ -8,6 +8,7 @@ from typing import Any
 from .. import nn
 from ..data.sources import MNIST
 from .base import Goal, Root, Splits, Trained
+from .baselines import FEATURES_BASELINE, features_accuracy
 from .settings import option
 from .shared import ImageSettings, classifier, classify_digits, image_splits
 
@@ -27,7 +28,13 @@ class MnistCNN(Trained):
 
     title = "MNIST, a convolutional network"
     Settings = MnistCNNSettings
-    goal = Goal("test_accuracy", at_least=0.99, data="MNIST's 10,000 test images")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.99,
+        data="MNIST's 10,000 test images",
+        baseline=FEATURES_BASELINE,
+        margin=0.03,
+    )
     example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistCNNSettings, root: Root = None) -> Splits:
@@ -35,6 +42,9 @@ class MnistCNN(Trained):
 
     def task(self, settings: MnistCNNSettings, splits: Splits | None = None) -> nn.Module:
         return classifier(network(settings.width, settings.dropout), settings, splits)
+
+    def baseline(self, settings: MnistCNNSettings, splits: Splits) -> float:
+        return features_accuracy(splits, settings.seed)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return classify_digits(task, input, 28)

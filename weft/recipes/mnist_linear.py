@@ -9,6 +9,7 @@ from .. import nn
 from ..data.sources import MNIST
 from ..models.supervised.linear_models import SoftmaxRegression
 from .base import Goal, Root, Splits, Trained
+from .baselines import PIXELS_BASELINE, pixels_accuracy
 from .shared import ImageSettings, classifier, classify_digits, image_splits
 
 
@@ -26,7 +27,13 @@ class MnistLinear(Trained):
 
     title = "MNIST, softmax regression"
     Settings = MnistLinearSettings
-    goal = Goal("test_accuracy", at_least=0.92, data="MNIST's 10,000 test images")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.92,
+        data="MNIST's 10,000 test images",
+        baseline=PIXELS_BASELINE,
+        margin=0.03,
+    )
     example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistLinearSettings, root: Root = None) -> Splits:
@@ -34,6 +41,9 @@ class MnistLinear(Trained):
 
     def task(self, settings: MnistLinearSettings, splits: Splits | None = None) -> nn.Module:
         return classifier(nn.Sequential(nn.Flatten(), SoftmaxRegression(784, 10)), settings, splits)
+
+    def baseline(self, settings: MnistLinearSettings, splits: Splits) -> float:
+        return pixels_accuracy(splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return classify_digits(task, input, 28)

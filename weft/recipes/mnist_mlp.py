@@ -9,6 +9,7 @@ from .. import nn
 from ..data.sources import MNIST
 from ..models.supervised.mlp import MLP
 from .base import Goal, Root, Splits, Trained
+from .baselines import FEATURES_BASELINE, features_accuracy
 from .settings import option
 from .shared import ImageSettings, classifier, classify_digits, image_splits
 
@@ -28,7 +29,13 @@ class MnistMLP(Trained):
 
     title = "MNIST, a network with two hidden layers"
     Settings = MnistMLPSettings
-    goal = Goal("test_accuracy", at_least=0.98, data="MNIST's 10,000 test images")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.98,
+        data="MNIST's 10,000 test images",
+        baseline=FEATURES_BASELINE,
+        margin=0.02,
+    )
     example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistMLPSettings, root: Root = None) -> Splits:
@@ -37,6 +44,9 @@ class MnistMLP(Trained):
     def task(self, settings: MnistMLPSettings, splits: Splits | None = None) -> nn.Module:
         model = nn.Sequential(nn.Flatten(), MLP(784, settings.hidden, 10, dropout=settings.dropout))
         return classifier(model, settings, splits)
+
+    def baseline(self, settings: MnistMLPSettings, splits: Splits) -> float:
+        return features_accuracy(splits, settings.seed)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return classify_digits(task, input, 28)

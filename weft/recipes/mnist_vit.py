@@ -11,6 +11,7 @@ from ..data.sources import MNIST
 from ..errors import OptionError
 from ..models.supervised import VisionTransformer
 from .base import Goal, Root, Splits, Trained
+from .baselines import FEATURES_BASELINE, features_accuracy
 from .settings import option
 from .shared import ImageSettings, classifier, classify_digits, image_splits
 
@@ -33,7 +34,13 @@ class MnistViT(Trained):
 
     title = "MNIST, a small vision transformer"
     Settings = MnistViTSettings
-    goal = Goal("test_accuracy", at_least=0.975, data="MNIST's 10,000 test images")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.975,
+        data="MNIST's 10,000 test images",
+        baseline=FEATURES_BASELINE,
+        margin=0.02,
+    )
     example = "a picture of one digit, or an array (28, 28), light ink on a dark ground"
 
     def data(self, settings: MnistViTSettings, root: Root = None) -> Splits:
@@ -57,6 +64,9 @@ class MnistViT(Trained):
             in_channels=1,
         )
         return classifier(model, settings, splits)
+
+    def baseline(self, settings: MnistViTSettings, splits: Splits) -> float:
+        return features_accuracy(splits, settings.seed)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return classify_digits(task, input, 28)

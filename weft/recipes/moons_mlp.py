@@ -12,6 +12,7 @@ from ..data.synthetic import moons
 from ..models.supervised.mlp import MLP
 from . import pictures
 from .base import Goal, Root, Splits, Trained
+from .baselines import pixels_accuracy
 from .inputs import as_rows
 from .settings import TrainSettings, option
 from .shared import classifier, loaders
@@ -38,7 +39,13 @@ class MoonsMLP(Trained):
 
     title = "Two moons in the plane, a small network"
     Settings = MoonsSettings
-    goal = Goal("test_accuracy", at_least=0.97, data="1,000 fresh points")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.97,
+        data="1,000 fresh points",
+        baseline="a straight line (ridge regression)",
+        margin=0.05,
+    )
     example = "points like 0.5,-0.2; 1,1"
 
     def data(self, settings: MoonsSettings, root: Root = None) -> Splits:
@@ -49,6 +56,9 @@ class MoonsMLP(Trained):
 
     def task(self, settings: MoonsSettings, splits: Splits | None = None) -> nn.Module:
         return classifier(MLP(2, settings.hidden, 2, activation="tanh"), settings, splits)
+
+    def baseline(self, settings: MoonsSettings, splits: Splits) -> float:
+        return pixels_accuracy(splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         chances = task(as_rows(input, 2)).softmax(1)[:, 1]

@@ -132,9 +132,10 @@ def _latest(name: str) -> RunFolder:
 
 
 def _note_result(place: RunFolder, recipe: Recipe, figures: dict[str, float], seconds: float) -> None:
-    """Add the goal, and whether it was reached, to what the trainer has said about its run."""
+    """Add the goal, whether it was reached and how its baseline did, to what the trainer has said about its run."""
     said = {"finished": True, "seconds": seconds} | place.result
     news = {"recipe": recipe.name, "goal": str(recipe.goal), "reached": recipe.goal.reached(figures)}
+    news["baseline"] = recipe.goal.compared(figures) or None
     figures = said.get("figures", {}) | figures
     place.close()
     place.write_json("result", said | news | {"figures": figures, "total_seconds": seconds})

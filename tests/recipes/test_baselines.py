@@ -1,0 +1,274 @@
+"""Recipes against strong simple methods: the goal asks for a margin, and each baseline agrees with an outside truth."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import LinearRegression, Ridge
+from typer.testing import CliRunner
+
+import weft
+from weft import recipes
+from weft.app.cli import app
+from weft.data import DataLoader, TensorDataset
+from weft.errors import OptionError
+from weft.recipes import Goal, baselines
+from weft.recipes.base import Splits, standard_error
+from weft.train import RunFolder
+
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+REAL = Path(os.environ.get("WEFT_DATA") or BESIDE)
+real = pytest.mark.skipif(not REAL.is_dir(), reason="the real files are not there; set WEFT_DATA")
+
+# ------------------------------------------------------------------------------------------- the goal
+
+MORE = Goal("test_accuracy", at_least=0.9, baseline="a line", margin=0.05)
+LESS = Goal("test_error", at_most=0.5, baseline="last year", margin=0.1)
+SHARE = Goal("ratio", at_least=3, baseline="the first", margin=0.1, relative=True)
+
+
+@pytest.mark.parametrize(
+    ("goal", "own", "other", "reached"),
+    [
+        (MORE, 0.95, 0.85, True),
+        (MORE, 0.95, 0.92, False),
+        (MORE, 0.89, 0.5, False),  # far above the baseline, below the bound
+        (MORE, 0.95, float("nan"), False),
+        (MORE, 0.95, None, False),  # a baseline that was never measured is not beaten
+        (LESS, 0.4, 0.55, True),
+        (LESS, 0.4, 0.45, False),
+        (LESS, 0.4, 0.2, False),
+        (SHARE, 11.0, 10.0, True),
+        (SHARE, 10.9, 10.0, False),
+    ],
+)
+def test_a_goal_is_missed_without_the_margin(goal, own, other, reached):
+    figures = {goal.metric: own} | ({} if other is None else {goal.beside: other})
+    assert goal.reached(figures) is reached
+
+
+def test_what_a_goal_says():
+    assert str(MORE) == "test_accuracy ≥ 0.9 on the test set, 0.05 better than a line"
+    assert str(SHARE).endswith("10 % better than the first")
+    assert (
+        LESS.compared({"test_error": 0.4, "baseline_error": 0.55})
+        == "last year reaches 0.55: beaten by 0.15 (asked 0.1)"
+    )
+    assert "not beaten, the recipe is 0.2 worse" in LESS.compared({"test_error": 0.4, "baseline_error": 0.2})
+    assert Goal("loss", at_most=1).compared({"loss": 0.5, "baseline_loss": 1}) == ""
+
+
+@pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])
+def test_margins_that_make_no_sense(margin):
+    with pytest.raises(OptionError, match="margin"):
+        Goal("loss", at_most=1, baseline="a line", margin=margin)
+    with pytest.raises(OptionError, match="over a named baseline"):
+        Goal("loss", at_most=1, margin=0.1)
+
+
+@pytest.fixture
+def beaten(monkeypatch):
+    """digits-logistic with a baseline that knows all digits."""
+    monkeypatch.setattr(type(recipes.get("digits-logistic")), "baseline", lambda self, settings, splits: 1.0)
+
+
+def test_a_recipe_that_its_baseline_beats_ends_with_goal_missed(beaten, tmp_path):
+    said = CliRunner().invoke(
+        app, ["train", "digits-logistic", "--runs", str(tmp_path), "--no-compile", "--set", "epochs=2"]
+    )
+    assert said.exit_code == 3, said.output
+    assert "ridge regression on the pixels reaches 1: not beaten" in " ".join(said.output.split())
+
+
+def test_the_baseline_is_kept_and_shown(tmp_path):
+    result = recipes.run("digits-logistic", ["epochs=2"], folder=tmp_path / "run", progress=False, compile=False)
+    assert 0.9 < result.figures["baseline_accuracy"] < 0.95
+    kept = RunFolder(result.folder).result
+    assert kept["figures"]["baseline_accuracy"] == result.figures["baseline_accuracy"]
+    for words in (["show"], ["show", "--json"], ["eval", "--json", "--no-compile"]):
+        said = CliRunner().invoke(app, [words[0], str(result.folder), *words[1:]])
+        if words[1:]:
+            assert json.loads(said.stdout)["baseline"] == kept["baseline"]
+        else:
+            assert kept["baseline"] in " ".join(said.output.split())
+
+
+# ------------------------------------------------------------------------------------------- images
+
+
+def parts(generator: np.random.Generator, classes: int = 3, validation: bool = True) -> Splits:
+    """Images (N, 1, 3, 3) around one mean for each class."""
+    means = generator.normal(size=(classes, 9))
+
+    def part(rows: int) -> DataLoader:
+        y = np.arange(rows) % classes
+        x = (means[y] + generator.normal(size=(rows, 9))).reshape(rows, 1, 3, 3).astype(np.float32)
+        return DataLoader(TensorDataset(weft.tensor(x), weft.tensor(y)))
+
+    return Splits(part(300), part(90) if validation else None, part(120))
+
+
+def test_ridge_is_that_of_sklearn():
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(50, 6)) + 3, generator.normal(size=(50, 2))
+    spread = ((x - x.mean(0)) ** 2).sum() / 6
+    for strength, (weights, offset) in zip((1e-3, 0.5), baselines.ridge(x, y, (1e-3, 0.5)), strict=True):
+        right = Ridge(alpha=strength * spread).fit(x, y)
+        np.testing.assert_allclose(weights, right.coef_.T, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(offset, right.intercept_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("validation", [True, False])
+def test_a_line_on_the_pixels_is_that_of_sklearn(validation, monkeypatch):
+    monkeypatch.setattr(baselines, "STRENGTHS", (0.1,))
+    splits = parts(np.random.default_rng(1), validation=validation)
+    (x, y), (x_test, y_test) = (
+        (p.dataset.tensors[0].numpy().reshape(-1, 9).astype(float), p.dataset.tensors[1].numpy())
+        for p in (splits.train, splits.test)
+    )
+    if not validation:  # a fifth is kept to choose by
+        x, y = x[60:], y[60:]
+    right = Ridge(alpha=0.1 * ((x - x.mean(0)) ** 2).sum() / 9).fit(x, np.eye(3)[y])
+    told = right.predict(x_test).argmax(1)
+    assert baselines.pixels_accuracy(splits) == pytest.approx((told == y_test).mean(), abs=1e-12)
+
+
+def test_the_strength_is_chosen_without_the_test_labels():
+    """Other test labels, same fit: what is told about the images stays, and the accuracy is that of the same answers."""
+    splits = parts(np.random.default_rng(2), classes=2)
+    x, y = splits.test.dataset.tensors
+    turned = Splits(splits.train, splits.validation, DataLoader(TensorDataset(x, 1 - y)))
+    for accuracy in (baselines.pixels_accuracy, lambda s: baselines.features_accuracy(s, features=30)):
+        assert accuracy(splits) + accuracy(turned) == pytest.approx(1, abs=1e-12)
+
+
+def test_random_features_part_what_no_line_can():
+    generator = np.random.default_rng(3)
+
+    def part(rows: int) -> DataLoader:
+        x = generator.uniform(-1, 1, size=(rows, 2)).astype(np.float32)
+        return DataLoader(TensorDataset(weft.tensor(x), weft.tensor((x[:, 0] * x[:, 1] > 0).astype(np.int64))))
+
+    splits = Splits(part(400), part(100), part(400))
+    assert baselines.pixels_accuracy(splits) < 0.65 and baselines.features_accuracy(splits, features=200) > 0.9
+
+
+def test_the_error_of_an_accuracy_is_that_of_a_binomial():
+    assert standard_error(0.6, 2000) == pytest.approx(stats.binom(2000, 0.6).std() / 2000)
+    assert standard_error(1.0, 10) == standard_error(0.5, 0) - 0.5 == 0
+
+
+def test_accuracies_come_with_their_error(tmp_path):
+    figures = recipes.run("moons-mlp", ["epochs=1"], folder=tmp_path, progress=False, compile=False).figures
+    p = figures["test_accuracy"]
+    assert figures["test_accuracy_error"] == pytest.approx(np.sqrt(p * (1 - p) / 1000))
+
+
+# ------------------------------------------------------------------------------------------- series
+
+
+def test_last_year_times_growth():
+    year = np.array([3.0, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
+    past = weft.tensor(np.concatenate([year, 1.5 * year])[None])
+    np.testing.assert_allclose(baselines.grown(past).numpy(), 2.25 * year[None], rtol=1e-6)  # exact geometric growth
+
+
+def seasonal(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """s_t + an AR(1) process with φ = 0.6, σ = 2."""
+    generator = np.random.default_rng(seed)
+    angle = 2 * np.pi * np.arange(rows) / 365
+    x = np.stack([np.sin(angle), np.cos(angle)], 1)
+    rest = np.zeros(rows)
+    for t in range(1, rows):
+        rest[t] = 0.6 * rest[t - 1] + 2 * generator.normal()
+    return 11 + x @ [3.0, -1.0] + rest, x
+
+
+def test_season_and_lag_find_the_process_that_made_the_series():
+    found = baselines.SeasonAndLag(*seasonal(40_000, 0))
+    assert found.phi == pytest.approx(0.6, abs=0.015) and found.sigma == pytest.approx(2, abs=0.03)
+    np.testing.assert_allclose(found.weights, [11, 3, -1], atol=0.1)
+    z, x = seasonal(20_000, 1)
+    entropy = 0.5 * np.log(2 * np.pi * np.e * 4)  # of the noise, which nothing can undercut
+    assert found.nll(z[None], x[None], 30) == pytest.approx(entropy, abs=0.02)
+
+
+def test_season_and_lag_agree_with_sklearn_and_scipy():
+    z, x = seasonal(500, 2)
+    found = baselines.SeasonAndLag(z, x)
+    season = LinearRegression().fit(x, z)
+    rest = z - season.predict(x)
+    phi = LinearRegression(fit_intercept=False).fit(rest[:-1, None], rest[1:]).coef_[0]
+    sigma = np.sqrt(((rest[1:] - phi * rest[:-1]) ** 2).mean())
+    assert (found.phi, found.sigma) == pytest.approx((phi, sigma))
+    told = season.predict(x)[100:] + phi * rest[99:-1]
+    assert found.nll(z[None], x[None], 100) == pytest.approx(-stats.norm(told, sigma).logpdf(z[100:]).mean())
+
+
+def test_days_ahead_are_those_of_sampled_futures():
+    z, x = seasonal(400, 3)
+    found = baselines.SeasonAndLag(z, x)
+    mean, spread = found.ahead(z[None, :60], x[None, :60], 50)
+    generator = np.random.default_rng(4)
+    season, rest = found.season(x[:60]), np.full(200_000, (z - found.season(x))[49])
+    for h in range(10):
+        rest = found.phi * rest + found.sigma * generator.normal(size=rest.shape)
+        assert mean[0, h] == pytest.approx(season[50 + h] + rest.mean(), abs=0.03)
+        assert spread[h] == pytest.approx(rest.std(), rel=0.01)
+
+
+@real
+@pytest.mark.filterwarnings("ignore:.*is not the canonical")
+@pytest.mark.parametrize(("name", "figure"), [("airline-forecast", 0.5588), ("deepar-temperatures", 0.5314)])
+def test_baselines_of_the_real_series(name, figure):
+    """Computed once with NumPy alone, from the files."""
+    recipe = recipes.get(name)
+    splits = recipe.data(recipe.settings(), REAL)
+    assert recipe.baseline(recipe.settings(), splits) == pytest.approx(figure, abs=2e-4)
+
+
+def test_the_first_minimum_is_left_of_the_rows():
+    from weft.recipes.double_descent import first_minimum
+
+    points = [SimpleNamespace(features=f, test_error=e) for f, e in ((5, 3.0), (20, 2.0), (40, 90.0), (80, 1.0))]
+    assert first_minimum(points, 40) == 2.0
+
+
+# ------------------------------------------------------------------------------------------- words
+
+
+def test_ppmi_by_hand():
+    """a b a c, one word on each side: the counts are ab 2, ac 1, both ways; 6 pairs."""
+    found = baselines.ppmi(np.array([0, 1, 0, 2]), 3, 1, power=1.0)
+    right = np.zeros((3, 3))
+    right[0, 1] = right[1, 0] = np.log((2 / 6) / (3 / 6 * 2 / 6))
+    right[0, 2] = right[2, 0] = np.log((1 / 6) / (3 / 6 * 1 / 6))
+    np.testing.assert_allclose(found, right)
+
+
+def test_near_words_count_more_and_contexts_are_smoothed():
+    tokens = np.random.default_rng(0).integers(0, 5, 200)
+    counts = np.zeros((5, 5))
+    for i, a in enumerate(tokens):
+        for j in range(max(0, i - 3), min(200, i + 4)):
+            if i != j:
+                counts[a, tokens[j]] += (4 - abs(i - j)) / 3
+    context = counts.sum(0) ** 0.75 / (counts.sum(0) ** 0.75).sum()
+    right = np.log(counts / counts.sum() / (counts.sum(1) / counts.sum())[:, None] / context).clip(0)
+    np.testing.assert_allclose(baselines.ppmi(tokens, 5, 3), right, rtol=1e-9, atol=1e-12)
+
+
+def test_leading_singular_vectors():
+    matrix = np.random.default_rng(1).normal(size=(30, 30))
+    matrix = matrix + matrix.T
+    u, s, _ = np.linalg.svd(matrix)
+    right = u[:, :5] * np.sqrt(s[:5])
+    found = baselines.svd_vectors(matrix, 5)
+    np.testing.assert_allclose(found @ found.T, right @ right.T, atol=1e-8)
+    assert baselines.svd_vectors(np.zeros((4, 4)), 8).shape == (4, 4)  # fewer words than numbers for each

@@ -1,0 +1,163 @@
+"""Strong simple methods that recipes are compared with: closed forms and counts, done in seconds.
+
+Each is fitted to the training data of the recipe, and what has to be chosen is chosen on its validation data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import svds
+
+import weft
+
+from ..models.supervised.polynomial import random_relu
+from ..tensor import Tensor
+from .base import Splits
+
+Array = NDArray[np.float64]
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of ridge regression, as shares of the mean eigenvalue
+FEATURES = 1000
+PIXELS_BASELINE = "ridge regression on the pixels"
+FEATURES_BASELINE = f"ridge regression on {FEATURES:,} random features"
+
+
+# ------------------------------------------------------------------------------------------- classes of images
+
+
+def pixels_accuracy(splits: Splits) -> float:
+    """Test accuracy of ridge regression on the pixels: x → argmax_k w_k·x + b_k."""
+    return _ridge_accuracy(splits, lambda x: x.reshape(len(x), -1))
+
+
+def features_accuracy(splits: Splits, seed: int = 0, features: int = FEATURES) -> float:
+    """Test accuracy of ridge regression on random features of the pixels, max(0, v·x + v₀) with fixed normal v."""
+    train = _arrays(splits.train)[0]
+    mean, spread = train.mean(), max(float(train.std()) * math.sqrt(train[0].size), 1e-12)
+
+    def made(x: NDArray) -> NDArray:
+        rows = (x.reshape(len(x), -1) - mean) / spread  # of length near 1, as the constant beside them
+        return random_relu(weft.tensor(rows), features, seed).numpy()
+
+    return _ridge_accuracy(splits, made)
+
+
+def _ridge_accuracy(splits: Splits, features: Callable[[NDArray], NDArray]) -> float:
+    """The strength of the ridge is the one with the best accuracy on the validation data."""
+    (x, y), (x_held, y_held), (x_test, y_test) = _three(splits)
+    fits = ridge(features(x), np.eye(int(y.max()) + 1)[y], STRENGTHS)
+    held = features(x_held)
+    best = max(fits, key=lambda fit: _accuracy(held, y_held, fit))
+    return _accuracy(features(x_test), y_test, best)
+
+
+def ridge(x: NDArray, y: NDArray, strengths: tuple[float, ...]) -> list[tuple[Array, Array]]:
+    """W, b that minimise |x W + b − y|² + λ |W|², λ = strength · the mean squared singular value of x − mean.
+
+    Shape: (N, D), (N, K) → (D, K), (K,) for each strength
+    """
+    middle, target = x.mean(0, dtype=np.float64), y.mean(0)
+    inner = (x.T @ x).astype(np.float64) - len(x) * np.outer(middle, middle)  # (D, D)
+    outer = x.T.astype(np.float64) @ y - len(x) * np.outer(middle, target)  # (D, K)
+    mean = inner.trace() / len(inner)
+    found = [np.linalg.solve(inner + (strength * mean + 1e-12) * np.eye(len(inner)), outer) for strength in strengths]
+    return [(weights, target - middle @ weights) for weights in found]
+
+
+def _accuracy(x: NDArray, y: NDArray, fit: tuple[Array, Array]) -> float:
+    weights, offset = fit
+    return float(((x @ weights + offset).argmax(1) == y).mean())
+
+
+def _three(splits: Splits) -> list[tuple[NDArray, NDArray]]:
+    """Arrays of the three parts; without validation data a fifth of the training data stands for them."""
+    train, test = _arrays(splits.train), _arrays(splits.test)
+    if splits.validation is not None:
+        return [train, _arrays(splits.validation), test]
+    border = len(train[1]) // 5
+    return [tuple(part[border:] for part in train), tuple(part[:border] for part in train), test]
+
+
+def _arrays(loader: weft.data.DataLoader) -> tuple[NDArray, NDArray]:
+    return tuple(part.numpy() for part in loader.dataset.tensors)
+
+
+# ------------------------------------------------------------------------------------------- series
+
+
+def grown(past: Tensor) -> Tensor:
+    """Last year × growth: each month of the last twelve, times their sum over that of the twelve before.
+
+    Shape: (B, 24) → (B, 12)
+    """
+    last = past[:, -12:]
+    return last * (last.sum(1, keepdim=True) / past[:, -24:-12].sum(1, keepdim=True))
+
+
+class SeasonAndLag:
+    """z_t = s_t + φ (z_{t−1} − s_{t−1}) + σ ε_t with the season s = x·w: sines and cosines by least squares, then AR(1).
+
+    Fitted to one long series: z (N,), x (N, D).
+    """
+
+    def __init__(self, z: NDArray, x: NDArray) -> None:
+        self.weights = np.linalg.lstsq(_with_one(x), z.astype(np.float64), rcond=None)[0]
+        rest = z - self.season(x)
+        self.phi = float(rest[1:] @ rest[:-1] / (rest[:-1] @ rest[:-1]))
+        self.sigma = float(np.sqrt(((rest[1:] - self.phi * rest[:-1]) ** 2).mean()))
+
+    def season(self, x: NDArray) -> Array:
+        """The mean of each day. Shape: (*, D) → (*)"""
+        return _with_one(x) @ self.weights
+
+    def nll(self, z: NDArray, x: NDArray, past: int) -> float:
+        """Mean −ln p of the days after the first `past`, each given the one before it. Shape: (B, T), (B, T, D)"""
+        rest = z - self.season(x)
+        error = (rest[:, past:] - self.phi * rest[:, past - 1 : -1]) / self.sigma
+        return float((error**2 / 2).mean() + math.log(self.sigma) + math.log(2 * math.pi) / 2)
+
+    def ahead(self, z: NDArray, x: NDArray, past: int) -> tuple[Array, Array]:
+        """Mean and standard deviation of every day after `past`, told at once. Shape: (B, T), (B, T, D) → (B, H), (H,)
+
+        E z_{t+h} = s_{t+h} + φʰ (z_t − s_t),  Var = σ² (1 − φ²ʰ) / (1 − φ²)
+        """
+        season = self.season(x)
+        steps = np.arange(1, z.shape[1] - past + 1)
+        mean = season[:, past:] + self.phi**steps * (z[:, past - 1, None] - season[:, past - 1, None])
+        return mean, self.sigma * np.sqrt((1 - self.phi ** (2 * steps)) / (1 - self.phi**2))
+
+
+def _with_one(x: NDArray) -> Array:
+    return np.concatenate([np.ones((*x.shape[:-1], 1)), x], -1)
+
+
+# ------------------------------------------------------------------------------------------- words
+
+
+def ppmi(tokens: NDArray, size: int, window: int, power: float = 0.75) -> Array:
+    """max(0, ln P(a, b) / (P(a) P(b)^power)) of words within a window, near ones counted more. Shape: (N,) → (V, V)
+
+    A word at distance d counts (window + 1 − d) / window; the power smooths the contexts (Levy, Goldberg, Dagan 2015).
+    """
+    counts = np.zeros((size, size))
+    for distance in range(1, window + 1):
+        near = np.zeros((size, size))
+        np.add.at(near, (tokens[:-distance], tokens[distance:]), (window + 1 - distance) / window)
+        counts += near + near.T
+    contexts = counts.sum(0) ** power
+    expected = np.outer(counts.sum(1), contexts / max(contexts.sum(), 1e-12))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.log(counts / expected)
+    return np.where(counts > 0, found, 0).clip(0)
+
+
+def svd_vectors(matrix: Array, dim: int) -> Array:
+    """U √Σ of the leading singular vectors. Shape: (V, V) → (V, dim)"""
+    if dim >= len(matrix) // 2 or not matrix.any():
+        basis, values, _ = np.linalg.svd(matrix)
+        return basis[:, :dim] * np.sqrt(values[:dim])
+    basis, values, _ = svds(matrix, dim, v0=np.ones(len(matrix)))
+    return basis[:, ::-1] * np.sqrt(values[::-1])
