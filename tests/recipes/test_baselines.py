@@ -264,6 +264,17 @@ def test_near_words_count_more_and_contexts_are_smoothed():
     np.testing.assert_allclose(baselines.ppmi(tokens, 5, 3), right, rtol=1e-9, atol=1e-12)
 
 
+def test_ranks_count_the_words_in_between():
+    """Five words on a quarter circle, 'king' at 0°, 'queen' at 40°: two lie between them."""
+    from weft.data.text import Vocabulary
+    from weft.recipes.word2vec_shakespeare import ranks
+
+    known = Vocabulary(["king", "a", "b", "queen", "c"])
+    angle = np.radians([0, 10, 20, 40, 80])
+    vectors = np.stack([np.cos(angle), np.sin(angle)], 1) * np.array([1, 9, 2, 5, 0.1])[:, None]  # lengths do not count
+    assert ranks(weft.tensor(vectors), known).tolist() == [2.0]
+
+
 def test_leading_singular_vectors():
     matrix = np.random.default_rng(1).normal(size=(30, 30))
     matrix = matrix + matrix.T

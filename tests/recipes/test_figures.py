@@ -62,7 +62,7 @@ CASES = [
     Case("multi30k-transformer", (at_least("test_bleu", 20),), minutes=40),
     Case("sst2-lstm", (at_least("test_accuracy", 0.80),)),
     Case("deepar-temperatures", (at_least("test_gain", 0.54),)),
-    Case("word2vec-shakespeare", (at_most("test_median_rank", 40),)),
+    Case("word2vec-shakespeare", (at_most("test_median_rank", 10),)),
     Case(
         "lottery-ticket",
         (at_least("sparsity", 0.799), at_least("ticket_over_dense", -0.005), at_least("ticket_over_control", 1e-4)),

@@ -138,20 +138,26 @@ def _with_one(x: NDArray) -> Array:
 
 
 def ppmi(tokens: NDArray, size: int, window: int, power: float = 0.75) -> Array:
-    """max(0, ln P(a, b) / (P(a) P(b)^power)) of words within a window, near ones counted more. Shape: (N,) → (V, V)
+    """max(0, ln P(a, b) / (P(a) P(b)^power)) of words within a window. Shape: (N,) → (V, V)
 
-    A word at distance d counts (window + 1 − d) / window; the power smooths the contexts (Levy, Goldberg, Dagan 2015).
+    The power smooths the contexts (Levy, Goldberg, Dagan 2015).
     """
-    counts = np.zeros((size, size))
-    for distance in range(1, window + 1):
-        near = np.zeros((size, size))
-        np.add.at(near, (tokens[:-distance], tokens[distance:]), (window + 1 - distance) / window)
-        counts += near + near.T
+    counts = neighbour_counts(tokens, size, window)
     contexts = counts.sum(0) ** power
     expected = np.outer(counts.sum(1), contexts / max(contexts.sum(), 1e-12))
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.log(counts / expected)
     return np.where(counts > 0, found, 0).clip(0)
+
+
+def neighbour_counts(tokens: NDArray, size: int, window: int) -> Array:
+    """How often each word is near each other one; at distance d it counts (window + 1 − d) / window. Shape: → (V, V)"""
+    counts = np.zeros((size, size))
+    for distance in range(1, window + 1):
+        near = np.zeros((size, size))
+        np.add.at(near, (tokens[:-distance], tokens[distance:]), (window + 1 - distance) / window)
+        counts += near + near.T
+    return counts
 
 
 def svd_vectors(matrix: Array, dim: int) -> Array:
