@@ -170,6 +170,20 @@ def test_accuracies_come_with_their_error(tmp_path):
     assert figures["test_accuracy_error"] == pytest.approx(np.sqrt(p * (1 - p) / 1000))
 
 
+def test_a_line_with_its_spread_is_that_of_sklearn_and_scipy():
+    generator = np.random.default_rng(5)
+    x = generator.normal(3, 2, size=(300, 4)).astype(np.float32)
+    y = (x @ [1.0, -2, 0.5, 0] + generator.normal(size=300))[:, None].astype(np.float32)
+    x[7, 2] = x[250, 1] = np.nan  # one row of either part
+    loader = lambda rows: DataLoader(TensorDataset(weft.tensor(x[rows]), weft.tensor(y[rows])))
+    found = baselines.line_nll(Splits(loader(slice(0, 200)), None, loader(slice(200, 300))))
+    filled = np.where(np.isnan(x), np.nanmean(x[:200], 0), x)
+    line = LinearRegression().fit(filled[:200], y[:200, 0])
+    sigma = np.sqrt(((line.predict(filled[:200]) - y[:200, 0]) ** 2).mean())
+    right = -stats.norm(line.predict(filled[200:]), sigma).logpdf(y[200:, 0]).mean()
+    assert found == pytest.approx(right, rel=1e-4)
+
+
 # ------------------------------------------------------------------------------------------- series
 
 

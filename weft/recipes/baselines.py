@@ -85,6 +85,19 @@ def _arrays(loader: weft.data.DataLoader) -> tuple[NDArray, NDArray]:
     return tuple(part.numpy() for part in loader.dataset.tensors)
 
 
+# ------------------------------------------------------------------------------------------- numbers
+
+
+def line_nll(splits: Splits) -> float:
+    """Mean −ln p of the test targets under N(w·x + b, σ²), fitted by maximum likelihood; NaN in x counts as the mean."""
+    (x, y), (x_test, y_test) = _arrays(splits.train), _arrays(splits.test)
+    mean, std = np.nanmean(x, 0), np.nanstd(x, 0).clip(1e-6)
+    rows, others = (_with_one(np.nan_to_num((part - mean) / std)) for part in (x, x_test))
+    weights = np.linalg.lstsq(rows, y.astype(np.float64), rcond=None)[0]
+    variance = ((rows @ weights - y) ** 2).mean()
+    return float(((others @ weights - y_test) ** 2).mean() / (2 * variance) + math.log(2 * math.pi * variance) / 2)
+
+
 # ------------------------------------------------------------------------------------------- series
 
 

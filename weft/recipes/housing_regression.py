@@ -28,6 +28,7 @@ from ..tensor import Tensor
 from ..train import Task
 from . import pictures
 from .base import Goal, Root, Splits, Trained
+from .baselines import line_nll
 from .settings import TrainSettings, option
 from .shared import Standardize, loaders, one_cycle
 
@@ -106,7 +107,13 @@ class HousingRegression(Trained):
 
     title = "California housing, prices with their uncertainty"
     Settings = HousingSettings
-    goal = Goal("test_nll", at_most=0.58, data="4,128 districts kept for testing (nats; prices in $100,000)")
+    goal = Goal(
+        "test_nll",
+        at_most=0.58,
+        data="4,128 districts kept for testing (nats; prices in $100,000)",
+        baseline="linear regression",
+        margin=0.2,
+    )
     example = "-122.23,37.88,41,880,129,322,126,8.3252,NEAR BAY (" + ", ".join(NAMES) + ")"
 
     def data(self, settings: HousingSettings, root: Root = None) -> Splits:
@@ -121,6 +128,9 @@ class HousingRegression(Trained):
         if splits is not None:
             task.scale.fit(splits.train.dataset.tensors[0])
         return task
+
+    def baseline(self, settings: HousingSettings, splits: Splits) -> float:
+        return line_nll(splits)
 
     def predict(self, task: Task, input: Any) -> Any:
         with weft.no_grad():
