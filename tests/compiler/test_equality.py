@@ -27,13 +27,8 @@ from .comparing import difference
 TOGETHER = 40
 LARGER = 17  # how many times longer the dimensions of large samples are; 7 with more than two of them
 
-# Their results' sizes or Python values depend on the values of tensors: compiling some or all calls is refused.
-NEEDS_VALUES = frozenset(
-    """
-    allclose equal is_nonzero repeat_interleave masked_select nonzero argwhere nonzero_static unique unique_consecutive
-    bincount histogram histogramdd
-    """.split()
-)
+# The sizes of their results depend on the values of tensors: compiling some or all calls is refused.
+NEEDS_VALUES = frozenset("repeat_interleave unique unique_consecutive bincount histogram histogramdd".split())
 
 # (operation, layout) that are left out: most are results that rounding alone decides.
 DEPARTURES: dict[tuple[str, str], str] = {
@@ -64,7 +59,10 @@ UNCOMPARED = {
     **dict.fromkeys(("empty", "empty_like", "empty_permuted", "empty_strided"), "what they hold is not defined"),
     **dict.fromkeys(("from_dlpack", "from_numpy", "frombuffer", "to_dlpack"), "take or give memory of other libraries"),
     **dict.fromkeys(
-        ("sparse.addmm", "sparse.from_scipy", "sparse.mm", "sparse.sum", "sparse_coo_tensor", "sparse_csr_tensor"),
+        (
+            *("sparse.addmm", "sparse.from_scipy", "sparse.mm", "sparse.sum", "sparse_coo_tensor", "sparse_csr_tensor"),
+            *("spmm", "dsmm"),
+        ),
         "sparse tensors are no arrays: tests/compiler/test_special_plans.py",
     ),
 }
@@ -199,6 +197,9 @@ def test_what_needs_values_is_refused(name: str) -> None:
 
 P = weft.linspace(0.1, 0.9, 5000)
 RANDOM: dict[str, Callable[[], Any]] = {
+    "uniform": lambda: [
+        weft.uniform(-1.0, 3.0, (n,), dtype=t) for n in (1, 5000) for t in (weft.float32, weft.float64)
+    ],
     "rand": lambda: [weft.rand(n, dtype=t) for n in (1, 7, 5000) for t in (weft.float32, weft.float64)],
     "randn": lambda: [weft.randn(n, dtype=t) for n in (1, 7, 5000) for t in (weft.float32, weft.float64)],
     "randint": lambda: [weft.randint(a, b, (5000,)) for a, b in ((0, 10), (-5, 6), (0, 2**40))],
