@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.naive_bayes import MultinomialNB
 from typer.testing import CliRunner
 
 import weft
@@ -287,6 +288,21 @@ def test_ranks_count_the_words_in_between():
     angle = np.radians([0, 10, 20, 40, 80])
     vectors = np.stack([np.cos(angle), np.sin(angle)], 1) * np.array([1, 9, 2, 5, 0.1])[:, None]  # lengths do not count
     assert ranks(weft.tensor(vectors), known).tolist() == [2.0]
+
+
+def test_naive_bayes_is_that_of_sklearn():
+    generator = np.random.default_rng(6)
+
+    def rows(count: int) -> list[tuple[list[int], int]]:
+        labels = generator.integers(0, 2, count)
+        return [(generator.integers(0, 12 + 8 * label, 6).tolist(), int(label)) for label in labels]
+
+    parts = [rows(count) for count in (80, 60, 100)]
+    dense = [np.stack([np.bincount(words, minlength=20) > 0 for words, _ in part]).astype(int) for part in parts]
+    labels = [[label for _, label in part] for part in parts]
+    models = [MultinomialNB(alpha=amount).fit(dense[0], labels[0]) for amount in (0.1, 0.5, 1.0, 2.0)]
+    best = max(models, key=lambda model: model.score(dense[1], labels[1]))
+    assert baselines.naive_bayes_accuracy(*parts, 20) == pytest.approx(best.score(dense[2], labels[2]))
 
 
 def test_leading_singular_vectors():

@@ -180,3 +180,27 @@ def svd_vectors(matrix: Array, dim: int) -> Array:
         return basis[:, :dim] * np.sqrt(values[:dim])
     basis, values, _ = svds(matrix, dim, v0=np.ones(len(matrix)))
     return basis[:, ::-1] * np.sqrt(values[::-1])
+
+
+Labelled = list[tuple[list[int], int]]  # words of a sentence, and 0 or 1
+
+
+def naive_bayes_accuracy(train: Labelled, held: Labelled, test: Labelled, size: int) -> float:
+    """Test accuracy of multinomial naive Bayes, each word of a sentence counted once; smoothing by the held sentences."""
+    counts, classes = np.zeros((2, size)), np.zeros(2)
+    for words, label in train:
+        counts[int(label), sorted(set(words))] += 1
+        classes[int(label)] += 1
+    fits = [_log_odds(counts + amount, classes) for amount in (0.1, 0.5, 1.0, 2.0)]
+    best = max(fits, key=lambda fit: _sentence_accuracy(held, *fit))
+    return _sentence_accuracy(test, *best)
+
+
+def _log_odds(counts: Array, classes: Array) -> tuple[Array, float]:
+    """ln P(word | 1) / P(word | 0) of each word, and of the classes themselves."""
+    odds = np.log(counts / counts.sum(1, keepdims=True))
+    return odds[1] - odds[0], float(np.log(max(classes[1], 1e-12)) - np.log(max(classes[0], 1e-12)))
+
+
+def _sentence_accuracy(rows: Labelled, odds: Array, prior: float) -> float:
+    return float(np.mean([(odds[sorted(set(words))].sum() + prior > 0) == label for words, label in rows]))

@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from ..train import Classification
 from ..train.supervised import accuracy
 from .base import Goal, Root, Trained
+from .baselines import naive_bayes_accuracy
 from .settings import TrainSettings, option
 from .shared import one_cycle
 from .words import PAD, UNKNOWN, TextSplits, Words, collated, padded_loader
@@ -53,7 +54,9 @@ class SST2LSTM(Trained):
 
     title = "Film reviews, a bidirectional LSTM"
     Settings = SST2Settings
-    goal = Goal("test_accuracy", at_least=0.80, data="872 sentences of SST-2")
+    goal = Goal(
+        "test_accuracy", at_least=0.80, data="872 sentences of SST-2", baseline="naive Bayes on the words", margin=0.01
+    )
     example = "a sentence, such as: a warm , funny film"
 
     def data(self, settings: SST2Settings, root: Root = None) -> TextSplits:
@@ -84,6 +87,10 @@ class SST2LSTM(Trained):
 
     def trainer_options(self, settings: SST2Settings) -> dict[str, Any]:
         return {"gradient_clip_val": 1.0}
+
+    def baseline(self, settings: SST2Settings, splits: TextSplits) -> float:
+        parts = (splits.train, splits.validation, splits.test)
+        return naive_bayes_accuracy(*(list(part.dataset) for part in parts), len(splits.vocabulary))
 
     def predict(self, task: Classification, input: Any) -> Any:
         row = task.model.words.vocabulary.encode(str(input).lower().split() or [UNKNOWN])
