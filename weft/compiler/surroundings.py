@@ -277,7 +277,7 @@ class Surroundings:
     def _visit_object(self, x: Any, name: str) -> None:
         if isinstance(x, Compiled()):
             self._reach(x.function, name)
-        elif type(x).__module__ == _SHOWING:
+        elif type(x).__module__ == _SHOWING or _is_installed(type(x)):
             return
         elif _is_foreign_class(type(x)) or type(x).__module__.startswith(_LOOKED_INTO):
             self.objects.append((x, name))
@@ -433,6 +433,13 @@ def _is_foreign_class(cls: type) -> bool:
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
     return file is None or _is_foreign(file)
+
+
+@functools.cache
+def _is_installed(cls: type) -> bool:
+    """Whether a class came with a package (a progress bar, a logger): its objects live a life of their own."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return not is_ours(file) and not {"site-packages", "dist-packages"}.isdisjoint(file.split(os.sep))
 
 
 @functools.cache
