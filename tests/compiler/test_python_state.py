@@ -15,6 +15,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nn
+from weft.compiler.surroundings import Surroundings
 from weft.errors import TraceError
 
 STEPS = 20
@@ -875,3 +876,11 @@ def test_values_that_are_new_at_every_call_end_as_python():
     with pytest.warns(UserWarning, match=r"differ from call to call at .*test_python_state.py:\d+.*uncompiled"):
         for k in range(40):
             assert run(weft.ones(2) * k).tolist() == [2.0 * k * k] * 2
+
+
+def test_libraries_are_not_looked_into():
+    """PyTorch and pytest, mentioned by the function, have some hundred thousand objects."""
+    import torch
+
+    found = Surroundings(lambda x: x * bool(torch.nn.Module and pytest.raises and np.linalg and math.pi), [])
+    assert len(found.seen) < 20 and len(found.places) < 10

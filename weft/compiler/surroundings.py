@@ -277,7 +277,7 @@ class Surroundings:
     def _visit_object(self, x: Any, name: str) -> None:
         if isinstance(x, Compiled()):
             self._reach(x.function, name)
-        elif type(x).__module__ == _SHOWING or _is_installed(type(x)):
+        elif type(x).__module__ == _SHOWING:
             return
         elif _is_foreign_class(type(x)) or type(x).__module__.startswith(_LOOKED_INTO):
             self.objects.append((x, name))
@@ -404,10 +404,27 @@ _SHOWING = "weft.train.progress"  # no step depends on it, and it changes all th
 
 @functools.cache
 def _is_foreign(filename: str) -> bool:
-    """Whether a file belongs neither to Weft nor to the libraries under it."""
+    """Whether a file is a user's: neither Weft's nor of a library that does not know Weft."""
     if not filename or filename.startswith(("<frozen", *_libraries())):
         return False
-    return not is_ours(filename) or _is_like_a_user(filename.replace(os.sep, "."))
+    if is_ours(filename):
+        return _is_like_a_user(filename.replace(os.sep, "."))
+    return _INSTALLED.isdisjoint(filename.split(os.sep)) or _uses_weft(filename)
+
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def _uses_weft(filename: str) -> bool:
+    """Whether the module in this file mentions Weft: a progress bar or a plotting library does not."""
+    module = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == filename), None)
+    for x in [] if module is None else list(vars(module).values()):
+        if not isinstance(x, (types.ModuleType, types.FunctionType, type)):
+            continue
+        name = x.__name__ if isinstance(x, types.ModuleType) else x.__module__
+        if str(name).partition(".")[0] == "weft":
+            return True
+    return False
 
 
 def _is_like_a_user(name: str) -> bool:
@@ -433,13 +450,6 @@ def _is_foreign_class(cls: type) -> bool:
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
     return file is None or _is_foreign(file)
-
-
-@functools.cache
-def _is_installed(cls: type) -> bool:
-    """Whether a class came with a package (a progress bar, a logger): its objects live a life of their own."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return not is_ours(file) and not {"site-packages", "dist-packages"}.isdisjoint(file.split(os.sep))
 
 
 @functools.cache
