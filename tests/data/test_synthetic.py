@@ -30,6 +30,8 @@ def double():
 def results(name, n, **options):
     """Every array of a set."""
     made = getattr(synthetic, name)(n, **({"sweeps": 5} if name == "ising" else {}), **options)
+    if name == "sbm":
+        made = (made.x, made.edge_index, made.y)
     return [np.asarray(x) for x in (made if isinstance(made, tuple) else (made,))]
 
 
