@@ -185,3 +185,4 @@ SAMPLES: dict[str, list[S]] = {
 # drawn at random, or not functions of tensors alone: tested by hand
 UNSAMPLED = ("alpha_dropout", "ctc_loss", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 UNSAMPLED += ("gumbel_softmax",)
+UNSAMPLED += ("hinge_loss", "swiglu")  # PyTorch has neither: test_layers_loss.py, test_layers_activation.py
