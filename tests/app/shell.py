@@ -17,6 +17,9 @@ from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "weft.app.cli")
 UNSET = (
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MFLAGS",
     "COLUMNS",
     "NO_COLOR",
     "FORCE_COLOR",
