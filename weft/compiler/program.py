@@ -388,7 +388,7 @@ def _finished(
             continue
         if now is not before or (id(table), key) not in tracer.journal.reads:
             stores.append((table, key, stored(None if now is MISSING else now)))
-    for place, now in classified(tracer, around, carried, _is_traced):
+    for place, now in classified(around, carried):
         stores.append((place.holder if isinstance(place.holder, dict) else place, place.key, stored(now)))
     for position, (proxy, x) in enumerate(proxies):
         now = proxy.__dict__.get("_grad")

@@ -94,9 +94,7 @@ def _is_numbers(content: Any) -> bool:
     return type(content) is tuple and bool(content) and all(type(c) is float for c in content)
 
 
-def classified(
-    tracer: Any, around: Surroundings, carried: Carried, is_traced: Callable[[Any], bool]
-) -> Iterator[tuple[Place, Any]]:
+def classified(around: Surroundings, carried: Carried) -> Iterator[tuple[Place, Any]]:
     """(place, content) of what must be stored at every call; raises if the trace cannot be used as it is."""
     disturbed = around.disturbed()
     if disturbed is not None:

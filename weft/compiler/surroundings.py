@@ -275,7 +275,7 @@ class Surroundings:
             self._note(Place(x, key, label))
 
     def _visit_object(self, x: Any, name: str) -> None:
-        if isinstance(x, Compiled()):
+        if isinstance(x, _compiled_class()):
             self._reach(x.function, name)
         elif type(x).__module__ == _SHOWING:
             return
@@ -457,7 +457,7 @@ def _slots(cls: type) -> tuple[str, ...]:
     return tuple(k for k, v in cls.__dict__.items() if isinstance(v, types.MemberDescriptorType))
 
 
-def Compiled() -> type:
-    from .compiled import Compiled as cls
+def _compiled_class() -> type:
+    from .compiled import Compiled
 
-    return cls
+    return Compiled
