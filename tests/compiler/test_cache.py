@@ -22,6 +22,7 @@ from .native_samples import call, handle, run_python, scale
 
 pytestmark = pytest.mark.usefixtures("place")
 ENTRY = "{:040x}".format
+SOURCE_VERSION = cache._source_version  # the fixture replaces it
 
 
 @pytest.fixture
@@ -105,6 +106,24 @@ def test_a_change_of_source_changes_the_entries(monkeypatch, place):
     monkeypatch.setattr(cache, "_LOADED", "another version")
     monkeypatch.setattr(cache, "_source_version", lambda: "another version")
     assert asked_for_ir("versioned")
+
+
+def test_code_in_rooms_within_rooms_counts_as_source(tmp_path):
+    """A file that appears, grows, moves or goes, at any depth, makes another version; what is not Python does not."""
+    nested = tmp_path / cache.SOURCES[0] / "math" / "tables"
+    nested.mkdir(parents=True)
+    versions = [SOURCE_VERSION(tmp_path)]
+    (nested / "polynomial.py").write_text("a = 1\n")
+    versions.append(SOURCE_VERSION(tmp_path))
+    (nested / "polynomial.py").write_text("a = 1.5\n")
+    versions.append(SOURCE_VERSION(tmp_path))
+    (nested / "polynomial.py").rename(nested.parent / "polynomial.py")
+    versions.append(SOURCE_VERSION(tmp_path))
+    assert len(set(versions)) == 4
+    (nested / "notes.txt").write_text("no code")
+    assert SOURCE_VERSION(tmp_path) == versions[-1]
+    (nested.parent / "polynomial.py").unlink()
+    assert SOURCE_VERSION(tmp_path) == versions[0]
 
 
 def test_nothing_is_kept_when_the_source_changed_after_loading(monkeypatch, place):

@@ -35,7 +35,7 @@ def test_links_lead_to_files() -> None:
 @pytest.mark.parametrize("folder", ["compiler", "runtime"])
 def test_every_file_is_on_the_map(folder: str) -> None:
     text = MAP.read_text(encoding="utf-8")
-    files = (ROOT / "weft" / folder).glob("*.py")
+    files = (ROOT / "weft" / folder).rglob("*.py")
     assert sorted(f.name for f in files if not re.search(rf"\b{f.name}\b", text) and f.name != "__init__.py") == []
 
 

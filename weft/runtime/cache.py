@@ -29,6 +29,7 @@ _DIGEST = 16
 _LEDGER = "written"  # one byte for every page written since the last sweep
 _PAGE = 4096
 _HOUR = 3600.0
+SOURCES = ("kernels", "compiler", "ops", "random", "runtime")  # folders of the package whose code writes kernels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,15 +78,23 @@ def limit() -> int:
         return 512 << 20
 
 
-def _source_version() -> str:
-    """Changes when code does that kernels are written by: sizes and times of the files stand for the text."""
-    package = pathlib.Path(__file__).parent.parent
+def _source_version(package: pathlib.Path = pathlib.Path(__file__).parent.parent) -> str:
+    """Changes when code does that kernels are written by: names, sizes and times of the files stand for the text."""
     seen = hashlib.blake2b(str(package).encode(), digest_size=16)
-    for part in ("compiler", "ops", "random", "runtime"):
-        with os.scandir(package / part) as files:
-            found = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files if f.name.endswith(".py")]
-        seen.update(repr(sorted(found)).encode())
+    for part in SOURCES:
+        seen.update(repr(sorted(_source_files(package / part))).encode())
     return seen.hexdigest()
+
+
+def _source_files(folder: str | os.PathLike) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of every Python file in a folder and in the folders within it."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as files:
+        for file in files:
+            if file.name.endswith(".py"):
+                status = file.stat()
+                yield file.path, status.st_size, status.st_mtime_ns
+            elif file.is_dir():
+                yield from _source_files(file.path)
 
 
 _LOADED = _source_version()
