@@ -18,6 +18,7 @@ import weft
 from weft.compiler import jit
 from weft.runtime import cache
 
+from ..faults.killing import HalfWritten, die
 from .native_samples import call, handle, run_python, scale
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -194,28 +195,6 @@ def test_an_entry_that_is_a_directory(place):
 
 
 # ---------------------------------------------------------------- killed
-
-
-class HalfWritten:
-    """A file whose first write stops in the middle, and the process with it."""
-
-    def __init__(self, handle, mode):
-        self.file = open(handle, mode)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-
-    def write(self, content):
-        self.file.write(content[:100])
-        self.file.flush()
-        die()
-
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 MOMENTS = {

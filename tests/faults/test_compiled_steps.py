@@ -29,6 +29,8 @@ from weft.compiler import codegen, jit, plan
 from weft.ops.base import PRIMITIVES
 from weft.runtime import cache
 
+from .killing import HalfWritten, die
+
 HAS_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 ROOT = pathlib.Path(weft.__file__).parent.parent
 
@@ -109,28 +111,6 @@ def entries(place):
 
 
 # ---------------------------------------------------------------- killed
-
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-class HalfWritten:
-    """A file whose first write stops in the middle, and the process with it."""
-
-    def __init__(self, handle, mode):
-        self.file = open(handle, mode)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-
-    def write(self, content):
-        self.file.write(content[:100])
-        self.file.flush()
-        die()
 
 
 MOMENTS = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import weft
 from weft import recipes
 from weft.data.sources import trusted
 from weft.errors import OptionError, ShapeError
+from weft.recipes import finding
 from weft.train import Callback, RunFolder
 
 from .files import write_all
@@ -224,6 +227,35 @@ def test_the_spread_of_a_forecast_is_its_error_up_to_the_validation(files, tmp_p
         mean = task(weft.tensor(past)).mean.numpy()
     nll = -stats.norm.logpdf(np.log(future), mean, spread).mean()
     assert result.figures["test_nll"] == pytest.approx(nll, rel=1e-3)
+
+
+# ------------------------------------------------------------------------------------------- what a list says
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_a_promise_read_from_the_file_is_that_of_the_recipe(name):
+    recipe = recipes.get(name)
+    title, goal = finding._written(name)
+    assert title == recipe.title
+    assert goal == dataclasses.replace(recipe.goal, baseline="", margin=0, relative=False)
+    assert finding.promise(name).goal == str(recipe.goal).partition(" on ")[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'class A:\n    title = NAME\n    goal = Goal("loss", at_most=1)',
+        'class A:\n    title = "A"\n    goal = make()',
+        "",
+    ],
+)
+def test_a_promise_that_is_computed_is_asked_of_the_recipe(source, monkeypatch):
+    monkeypatch.setattr(SourceFileLoader, "get_source", lambda self, name: source)
+    goal = recipes.get("moons-mlp").goal
+    assert finding._written("moons-mlp") is None
+    assert finding.promise("moons-mlp") == finding.Promise(
+        "moons-mlp", "Two moons in the plane, a small network", "test_accuracy ≥ 0.97", goal.data
+    )
 
 
 # ------------------------------------------------------------------------------------------- running

@@ -91,7 +91,7 @@ def pairs(words: Iterable[str], option: str = "--set") -> dict[str, str]:
 
 def complete_recipe(incomplete: str) -> list[str]:
     """Recipes that begin so."""
-    from ..recipes.base import names
+    from ..recipes import names
 
     return [name for name in names() if name.startswith(incomplete)]
 

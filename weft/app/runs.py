@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,18 +87,20 @@ def _words(value: Any) -> str:
 
 
 def _list_recipes(as_json: bool) -> None:
-    from ..recipes import get, names
+    from ..recipes import names
 
-    rows = []
-    for name in names():
-        try:
-            recipe, goal = get(name), get(name).goal
-        except (AttributeError, ImportError) as error:  # an extra that is not installed, a file that is no recipe
-            rows.append({"name": name, "title": f"cannot be loaded: {error}", "goal": None, "data": None})
-            continue
-        said = f"{goal.metric} {'≥' if goal.at_least is not None else '≤'} {goal.target:g}"
-        rows.append({"name": name, "title": recipe.title, "goal": said, "data": goal.data})
+    rows = [_promised(name) for name in names()]
     deliver(rows, as_json, lambda console: _show_recipes(console, [list(row.values()) for row in rows]))
+
+
+def _promised(name: str) -> dict[str, Any]:
+    """A row of the list; a recipe that needs what is not installed, or is none, is a row that says so."""
+    from ..recipes.finding import promise
+
+    try:
+        return dataclasses.asdict(promise(name))
+    except (AttributeError, ImportError) as error:
+        return {"name": name, "title": f"cannot be loaded: {error}", "goal": None, "data": None}
 
 
 def _show_recipes(console: Console, cells: list[list[Any]]) -> None:

@@ -10,7 +10,9 @@ A recipe is a module of this package that holds a `recipe`; its file name, with 
 from ..runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    "base": ("Goal", "Loaded", "Recipe", "Result", "Run", "Splits", "Trained", "get", "load", "names"),
+    "base": ("Loaded", "Recipe", "Result", "Run", "Splits", "Trained", "load"),
+    "finding": ("get", "names"),
+    "goal": ("Goal",),
     "running": ("run",),
     "settings": ("Field", "Settings", "TrainSettings", "option"),
 }

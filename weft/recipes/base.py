@@ -1,4 +1,4 @@
-"""What a recipe is, where recipes are found, and how a run of one is read back; `running.py` runs them.
+"""What a recipe is, and how a run of one is read back; `finding.py` finds them, `running.py` runs them.
 
 A recipe names its settings, its data, its model, the figure it must reach and on which data. Most are trained by
 gradients (`Trained`); those that are not (a learning rule, a closed form, a study over many models) have a `fit` of
@@ -7,9 +7,7 @@ their own and write the same run folder.
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +19,9 @@ from ..errors import OptionError
 from ..io.atomic import replacing
 from ..train.checkpoint import load_weights, save_checkpoint
 from ..train.runs import RunFolder
-from .settings import Settings, pairs, suggestion
+from .finding import get
+from .goal import Goal
+from .settings import Settings, pairs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,83 +32,6 @@ if TYPE_CHECKING:
 
 Root = Folder = str | os.PathLike[str] | None
 Given = Settings | Mapping[str, Any] | Iterable[str] | None  # how settings may be said
-SUPPORT = (  # modules of this package that are no recipes
-    *("base", "baselines", "inputs", "photos", "pictures", "resuming", "running", "settings", "shared", "words"),
-)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """The figure that a recipe must reach, in which direction, on which data, and the simple method it must beat there.
-
-    baseline: a strong simple method, in words; its figure stands beside the recipe's, computed on the same data by
-        `Recipe.baseline`, and the recipe misses its goal when it is not better
-    margin: by how much it must be better; relative: as a share of the baseline's figure
-
-    Example:
-        >>> from weft.recipes import Goal
-        >>> goal = Goal("test_accuracy", at_least=0.97, data="360 digits")
-        >>> str(goal), goal.reached({"test_accuracy": 0.975})
-        ('test_accuracy ≥ 0.97 on 360 digits', True)
-        >>> goal = Goal("test_accuracy", at_least=0.9, data="360 digits", baseline="least squares", margin=0.02)
-        >>> goal.reached({"test_accuracy": 0.95, "baseline_accuracy": 0.94})
-        False
-    """
-
-    metric: str
-    at_least: float | None = None
-    at_most: float | None = None
-    data: str = "the test set"
-    baseline: str = ""
-    margin: float = 0.0
-    relative: bool = False
-
-    def __post_init__(self) -> None:
-        if (self.at_least is None) == (self.at_most is None):
-            raise OptionError(f"Goal({self.metric!r}): give one of at_least and at_most")
-        if not 0 <= self.margin < float("inf") or (self.margin and not self.baseline):
-            raise OptionError(
-                f"Goal({self.metric!r}): margin must be finite, ≥ 0 and over a named baseline, got {self.margin}"
-            )
-
-    @property
-    def target(self) -> float:
-        """The number to reach."""
-        return self.at_most if self.at_least is None else self.at_least
-
-    @property
-    def beside(self) -> str:
-        """The name of the baseline's figure."""
-        return f"baseline_{self.metric.removeprefix('test_')}"
-
-    def reached(self, figures: Mapping[str, float]) -> bool:
-        """Whether the figures meet the goal and beat the baseline; a missing figure or NaN does not."""
-        value = figures.get(self.metric, float("nan"))
-        met = bool(value <= self.target if self.at_least is None else value >= self.target)
-        return met and (not self.baseline or self._gain(figures) >= self._asked(figures))
-
-    def compared(self, figures: Mapping[str, float]) -> str:
-        """The baseline's figure in words, and by how much the recipe's is better; empty without a baseline."""
-        if self.beside not in figures or not self.baseline:
-            return ""
-        gain, asked = self._gain(figures), self._asked(figures)
-        how = f"beaten by {gain:.4g}" if gain > 0 else f"not beaten, the recipe is {-gain:.4g} worse"
-        return f"{self.baseline} reaches {figures[self.beside]:.4g}: {how} (asked {asked:.4g})"
-
-    def _gain(self, figures: Mapping[str, float]) -> float:
-        """How much better the recipe is than its baseline."""
-        gain = figures.get(self.metric, float("nan")) - figures.get(self.beside, float("nan"))
-        return -gain if self.at_least is None else gain
-
-    def _asked(self, figures: Mapping[str, float]) -> float:
-        return self.margin * abs(figures.get(self.beside, float("nan"))) if self.relative else self.margin
-
-    def __str__(self) -> str:
-        said = f"{self.metric} {'≤' if self.at_least is None else '≥'} {self.target:g} on {self.data}"
-        if not self.baseline:
-            return said
-        margin = f"{100 * self.margin:g} %" if self.relative else f"{self.margin:g}"
-        return f"{said}, {margin + ' ' if self.margin else ''}better than {self.baseline}"
 
 
 @dataclass
@@ -282,20 +205,6 @@ class Trained(Recipe):
 def standard_error(share: float, count: int) -> float:
     """√(p (1 − p) / n): how far a share measured on n examples lies from that on all there could be, typically."""
     return (max(share * (1 - share), 0.0) / max(count, 1)) ** 0.5
-
-
-def names() -> list[str]:
-    """The names of all recipes, in alphabetical order; nothing is imported for that."""
-    files = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return sorted(name.replace("_", "-") for name in files if name not in SUPPORT)
-
-
-def get(name: str) -> Recipe:
-    """The recipe of this name (dashes or underscores)."""
-    known = names()
-    if name.replace("_", "-") not in known:
-        raise OptionError(f"there is no recipe {name!r}; {suggestion(name.replace('_', '-'), known)}")
-    return importlib.import_module(f"{__package__}.{name.replace('-', '_')}").recipe
 
 
 @dataclass(frozen=True)

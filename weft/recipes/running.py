@@ -11,7 +11,8 @@ import weft
 from ..data.sources import noting, trusted
 from ..errors import OptionError
 from ..train.runs import RunFolder, environment, found_runs, runs_folder
-from .base import Folder, Given, Recipe, Result, Root, Run, Trained, get
+from .base import Folder, Given, Recipe, Result, Root, Run, Trained
+from .finding import get
 
 __all__ = ["run"]
 
