@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 ndarray = np.ndarray
 
-_ENGINE_ATTRIBUTES = frozenset(
-    "array node _needs_grad _grad _base _views _counter _hooks _post_hooks _retains _inference _origin".split()
-)
-
 
 class Borders:
     """The part of `Tensor` that answers to others; its memory and its history are those of `Tensor`."""
@@ -165,7 +161,9 @@ class Borders:
         return out
 
     def _user_attributes(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in _ENGINE_ATTRIBUTES}
+        from .tensor import ENGINE_ATTRIBUTES
+
+        return {k: v for k, v in self.__dict__.items() if k not in ENGINE_ATTRIBUTES}
 
     # ------------------------------------------------------------------------------ DLPack, buffers
     def __dlpack__(

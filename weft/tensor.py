@@ -32,12 +32,12 @@ class Tensor(Borders):
     Attributes of the engine: `array` is the NumPy array, `node` the recorded operation that made it
     (None for a leaf), `_needs_grad` whether it takes part in differentiation, `_base` the tensor
     that owns the memory when this is a view, `_counter` a one-element list with the number of
-    in-place writes, shared by all views.
+    in-place writes, shared by all views. The annotated ones below are all there are (`ENGINE_ATTRIBUTES`).
     """
 
     array: ndarray
     node: tape.Node | None = None
-    _needs_grad = False
+    _needs_grad: bool = False
     _grad: Tensor | None = None
     _base: Tensor | None = None
     _views: list[Any] | None = None
@@ -46,10 +46,11 @@ class Tensor(Borders):
     _post_hooks: dict[int, Callable] | None = None
     _interpreter: Any = None  # a transform (vmap, compile) that takes over operations on this tensor
     _tangents: dict[Any, Any] | None = None  # of a leaf that is a variable of forward mode (autograd/forward.py)
-    _wanted = 0.0
-    _retains = False
+    _running: list[bool]  # of a variable of a transform: whether that is going on (autograd/transforms.py)
+    _wanted: float = 0.0  # by which forward passes, as of a node of the tape
+    _retains: bool = False
     _origin: str | None = None  # of a view: 'no_grad' or 'several' when recorded writes through it are refused
-    _inference = False
+    _inference: bool = False
     is_sparse = is_quantized = is_meta = is_cuda = False
     is_cpu = True
     layout = "strided"
@@ -370,6 +371,10 @@ class Tensor(Borders):
 
 
 Tensor.__module__ = "weft"  # where users find it: `type(x)` prints so
+
+
+# What is not a user's: neither copied nor pickled with a tensor, and put back after a trace.
+ENGINE_ATTRIBUTES = frozenset(Tensor.__annotations__)
 
 
 def wrap(array: Any) -> Tensor:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import itertools
 import operator
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError, ShapeError, TransformError
 from ..runtime.frames import is_ours
+from ..runtime.references import ALONE, references
 from .modes import FORWARD, mode, switches
 
 if TYPE_CHECKING:
@@ -347,34 +347,35 @@ def _finish_leaves(
         if wanted is not None and id(leaf) in wanted:
             caught[id(leaf)] = g
         if accumulate and (wanted is None or id(leaf) in wanted):
-            _accumulate(leaf, g, create_graph)
+            alone = references(g) == ALONE  # asked before g becomes an argument, which is a reference more
+            _accumulate(leaf, g, create_graph, alone)
             if leaf._post_hooks:
                 for hook in list(leaf._post_hooks.values()):
                     hook(leaf)
 
 
-def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
+def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool, alone: bool) -> None:
     """leaf.grad += g; the first gradient is taken over when nobody else holds it, else copied."""
     if g.dtype is not leaf.dtype:
-        g = g.to(leaf.dtype)
+        g, alone = g.to(leaf.dtype), True
     if leaf._grad is not None:
         if create_graph or g.is_sparse:
             leaf._grad = leaf._grad + g
         else:
             leaf._grad += g
         return
-    if not create_graph and not _is_ours_alone(g):
+    if not create_graph and not (alone and _owns_its_memory(g)):
         g = g.clone() if mode.forward else g._copy()
     leaf._grad = g
 
 
-def _is_ours_alone(g: Tensor) -> bool:
-    """Whether the gradient's memory is referenced from nowhere else (references counted: g's owner,
-    the argument, getrefcount's own; the array: g and getrefcount's own)."""
+def _owns_its_memory(g: Tensor) -> bool:
+    """Whether the memory is the gradient's alone; its array is referenced by the tensor and by the variable here."""
     array = g.__dict__.get("array")
-    if array is None:
+    if array is None or array.base is not None or not array.flags.c_contiguous:
         return False
-    return array.base is None and array.flags.c_contiguous and sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 4
+    count = references(array)
+    return count == ALONE + 1
 
 
 def _look_for_nan(node: Node, results: Sequence[Any]) -> None:
@@ -457,7 +458,7 @@ def backward(
     )
     for tensor in targets:
         if tensor.node is not None and id(tensor.node) in caught:
-            _accumulate(tensor, caught[id(tensor.node)], create_graph)
+            _accumulate(tensor, caught[id(tensor.node)], create_graph, alone=False)
 
 
 def grad(

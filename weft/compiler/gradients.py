@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..runtime.references import ALONE, references
+
 Table = dict[str, Any]  # the attributes of a tensor
-_references = getattr(sys, "getrefcount", lambda x: 0)
 
 
 class OldGradients:
@@ -36,7 +36,7 @@ class OldGradients:
             if old is None:
                 continue
             array = old.__dict__["array"]
-            if number is not None and _references(old) == _ALONE and _references(array) == _ALONE + 1:
+            if number is not None and references(old) == ALONE and references(array) == ALONE + 1:
                 if array.shape == shape and array.dtype == kind and array.base is None and array.flags.carray:
                     memory[number] = array
                     held.append((table, old))
@@ -48,12 +48,3 @@ class OldGradients:
     def put_back(self, held: list[Any]) -> None:
         for table, old in held:
             table["_grad"] = old
-
-
-def _alone_count() -> int:
-    """What `_references` says of an object that one local variable holds."""
-    x = object()
-    return _references(x)
-
-
-_ALONE = _alone_count()

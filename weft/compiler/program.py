@@ -12,7 +12,7 @@ import numpy as np
 from ..autograd.tape import Handle
 from ..errors import TraceError
 from ..runtime.locks import unforked
-from ..tensor import Tensor
+from ..tensor import ENGINE_ATTRIBUTES, Tensor
 from ..utils.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 from .breaks import First, Probe, cut
 from .effects import MISSING, Guard
@@ -330,11 +330,10 @@ def _is_traced(x: Any) -> bool:
 
 
 def _is_traced_or_engine(key: Any, now: Any) -> bool:
-    return _is_traced(now) or (isinstance(key, str) and key in _ENGINE)
+    return _is_traced(now) or (isinstance(key, str) and key in ENGINE_ATTRIBUTES)
 
 
 _FIXED = (type, type(np), type(np.sum))  # classes, modules: what code names, hardly ever replaced
-_ENGINE = frozenset("array node _needs_grad _grad _counter _views _base _retains _origin _inference _hooks".split())
 
 
 def _finished(
@@ -384,7 +383,7 @@ def _finished(
     for table, key, before, now in tracer.journal.changes():
         if key == "array":
             _write_back(tracer, before, now)
-        if key != "_grad" and (key in _ENGINE or not _is_traced(now) or (id(table), key) in around.places):
+        if key != "_grad" and (key in ENGINE_ATTRIBUTES or not _is_traced(now) or (id(table), key) in around.places):
             continue
         if now is not before or (id(table), key) not in tracer.journal.reads:
             stores.append((table, key, stored(None if now is MISSING else now)))
