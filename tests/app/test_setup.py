@@ -42,6 +42,7 @@ def test_every_extra_is_imported_somewhere(module: str) -> None:
 def test_info_tells_what_is_there(tmp_path: Path) -> None:
     told = json.loads(in_pipe("info", "--json", cwd=tmp_path).out)
     assert told["devices"] == ["cpu"]
+    assert told["compiler"] == "works"
     assert told["extras"]["images"] == {"pillow": pytest.importorskip("PIL").__version__}
     assert set(told["extras"]) == set(extras.EXTRAS)
 
@@ -53,6 +54,15 @@ def test_info_tells_what_is_missing(tmp_path: Path) -> None:
     done = in_pipe("info", cwd=tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
     line = next(line for line in done.out.splitlines() if "tables" in line)
     assert re.search(r"tables: pyarrow [\d.]+; missing: .*pip install openpyxl$", line)
+
+
+def test_info_tells_that_nothing_can_be_compiled(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(  # LLVM is there but makes no code
+        "import llvmlite.binding as b\n\ndef broken(*_, **__):\n    raise RuntimeError('no machine code')\n\n"
+        "b.create_mcjit_compiler = broken\n"
+    )
+    done = in_pipe("info", cwd=tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}", WEFT_CACHE_SIZE="0")
+    assert "fails, RuntimeError: no machine code" in done.out
 
 
 # ------------------------------------------------------------------------------------------- hints

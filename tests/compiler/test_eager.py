@@ -21,6 +21,7 @@ import weft
 from weft.compiler import eager, stepping
 from weft.ops import base
 from weft.optim import optimizer as optimizers
+from weft.runtime import fallbacks
 
 F, G = weft.nn.functional, torch.nn.functional
 LARGE = 1 << 19
@@ -294,7 +295,56 @@ def test_what_cannot_be_built_stays_with_numpy(monkeypatch: pytest.MonkeyPatch, 
     a = draw(333, 777)
     for _ in range(3):
         np.testing.assert_array_equal(weft.from_numpy(a).exp().numpy(), np.exp(a))
-    assert len(attempts) == 1 and used == [] and eager.failures[-1][0] == "Exp"
+    assert len(attempts) == 1 and used == [] and weft.compiler.fallback_info().last[-1].what == "Exp"
+
+
+@pytest.fixture
+def fresh_fallbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fallbacks, "_here", fallbacks._Here())
+
+
+def _raise(*_: Any, **__: Any) -> None:
+    raise RuntimeError("no machine code")
+
+
+@pytest.mark.usefixtures("fresh_fallbacks")
+def test_what_cannot_be_built_is_counted_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eager, "_built", _raise)
+    with pytest.warns(RuntimeWarning, match="Exp could not be compiled .RuntimeError: no machine code") as told:
+        weft.from_numpy(draw(335, 777)).exp()
+    assert told[0].filename == __file__  # the user's line
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weft.from_numpy(draw(335, 777)).tanh()
+    found = weft.compiler.fallback_info()
+    assert found.count == 2
+    assert [one.what for one in found.last] == ["Exp", "Tanh"]
+    assert {str(one.error) for one in found.last} == {"no machine code"}
+
+
+@pytest.mark.usefixtures("fresh_fallbacks")
+def test_a_step_that_cannot_be_built_is_told_one_that_cannot_be_traced_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stepped(optimizer_class: type, **options: Any) -> np.ndarray:
+        p = weft.nn.Parameter(weft.ones(LARGE))
+        p.grad = weft.ones(LARGE)
+        optimizer_class([p], lr=0.5, **options).step()
+        return p.detach().numpy()
+
+    class Looking(weft.optim.SGD):
+        def _update(self, parameter: Any, gradient: Any, state: Any, group: Any) -> None:
+            parameter -= group["lr"] * weft.unique(gradient)  # as many as there are values: no trace
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(stepped(Looking), 0.5)
+    quietly = weft.compiler.fallback_info()
+    assert [one.what for one in quietly.last] == ["Looking.step"]
+    monkeypatch.setattr("weft.compiler.build_plan", _raise)
+    with pytest.warns(RuntimeWarning, match="SGD.step could not be compiled"):
+        np.testing.assert_array_equal(stepped(weft.optim.SGD), 0.5)
+    assert [one.what for one in weft.compiler.fallback_info().last][:2] == ["Looking.step", "SGD.step"]
 
 
 def test_no_more_plans_than_pay(monkeypatch: pytest.MonkeyPatch, used: list[str]) -> None:

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def info(as_json: AsJson = False) -> None:
-    """Print versions, what the processor can do, threads, the cache and the extras that are installed.
+    """Print versions, what the processor can do, threads, whether compiling works, the cache and the extras that are installed.
 
     Example: weft info --json
     """
@@ -40,6 +40,7 @@ def info(as_json: AsJson = False) -> None:
             ("processor", f"{document['processor']}, {document['vector_bits']}-bit vectors"),
             ("features", " ".join(document["features"])),
             ("threads", f"{document['threads']} of {document['cores']} cores"),
+            ("compiler", document["compiler"]),
             ("cache", f"{cached['directory'] or 'off'}: {cached['entries']} kernels, {_mib(cached['bytes'])}"),
             ("device", "cpu (this version computes on nothing else)"),
             *(("extra", f"{name}: {_extra(found)}") for name, found in document["extras"].items()),
@@ -80,10 +81,22 @@ def _facts() -> dict[str, Any]:
         "features": [name for name in FEATURES if here.get(name)],
         "threads": get_num_threads(),
         "cores": os.cpu_count(),
+        "compiler": _compiler(),
         "cache": {"directory": found.directory, "entries": found.entries, "bytes": found.bytes, "limit": found.limit},
         "devices": ["cpu"],
         "extras": available(),
     }
+
+
+def _compiler() -> str:
+    """Whether code can be compiled and run here, tried on one kernel; else why not."""
+    from .. import compile, ones
+
+    try:
+        compile(lambda x: 2 * x)(ones(8))
+    except Exception as error:
+        return f"fails, {type(error).__name__}: {error}"
+    return "works"
 
 
 def _mib(count: int) -> str:

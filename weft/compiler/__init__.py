@@ -17,7 +17,7 @@ from ..runtime.locks import unforked
 from ..runtime.threads import get_num_threads
 from .graph import Graph
 
-__all__ = ["OPTIONAL", "PIPELINE", "build_plan", "cache_clear", "cache_info", "compile"]
+__all__ = ["OPTIONAL", "PIPELINE", "build_plan", "cache_clear", "cache_info", "compile", "fallback_info"]
 
 PIPELINE = (
     "prune",  # results of loops and branches that nobody reads, taken out of their bodies
@@ -59,6 +59,13 @@ def cache_info() -> Any:
     from ..runtime import cache
 
     return cache.info()
+
+
+def fallback_info() -> Any:
+    """How often eager code could not be compiled in this process and fell back on NumPy, and the last reasons."""
+    from ..runtime import fallbacks
+
+    return fallbacks.info()
 
 
 def cache_clear() -> None:

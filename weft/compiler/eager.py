@@ -20,6 +20,7 @@ from ..autograd.modes import mode
 from ..ops import base
 from ..ops.pointwise import Elementwise
 from ..ops.primitive import Contraction, Primitive, Reduction, Window
+from ..runtime import fallbacks
 from ..runtime.locks import fork_safe_lock, held_by_me, unforked
 from ..runtime.pool import get_pool
 from ..runtime.threads import ONE_BLAS_THREAD, get_num_threads
@@ -43,11 +44,10 @@ PRODUCTS = 3 << 19  # multiplications of a matrix product: 44/40 for two matrice
 PARTS = 1 << 14  # elements of what takes several passes
 
 FREE_PLANS, PLANS_PER_SECOND = 512, 1  # of a process; more come from sizes that always change, and do not pay
-MOST_KNOWN, MOST_FAILURES = 4096, 16  # remembered
+MOST_KNOWN = 4096  # remembered
 MOST_ARRAYS = 32  # of one operation
 LONGEST = 1 << 13  # row or column that is added up in float32 without blocks: errors stay near 10⁻⁶
 
-failures: list[tuple[str, Exception]] = []  # why plans could not be built, the last ones
 _known: dict[Any, EagerPlan | None] = {}  # None where NumPy is to be used
 _running, _building = fork_safe_lock(), fork_safe_lock()
 _plans, _begin = 0, time.monotonic()
@@ -139,8 +139,7 @@ def _decided(
                 try:
                     found = _built(primitive, arrays, params, result)
                 except Exception as error:
-                    failures.append((primitive.title, error))
-                    del failures[:-MOST_FAILURES]
+                    fallbacks.note(primitive.title, error)
     _known[key] = found
     if len(_known) > MOST_KNOWN:
         _known.pop(next(iter(_known)), None)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..autograd.batched import live_levels
 from ..autograd.modes import mode
+from ..runtime import fallbacks
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.pool import get_pool
 from ..runtime.threads import get_num_threads
@@ -80,9 +81,16 @@ def _start(known: _Known, optimizer: Optimizer, parameters: Sequence[Tensor]) ->
                 if id(p) in wanted:
                     optimizer._update_one(p, group)
 
+    name = f"{type(optimizer).__name__}.step"
     try:
-        bound = Bound(trace(update, (), None), build_plan)
-    except Exception:  # the optimiser itself will say what is wrong, if anything is
+        program = trace(update, (), None)
+    except Exception as error:  # the optimiser itself will say what is wrong, if anything is
+        fallbacks.note(name, error, quietly=True)
+        return False
+    try:
+        bound = Bound(program, build_plan)
+    except Exception as error:
+        fallbacks.note(name, error)
         return False
     gradients = {id(p._grad): number for number, p in enumerate(parameters)}
     if not all(isinstance(segment, int) for segment in bound.plan.segments):
