@@ -1,4 +1,4 @@
-"""◆ Convolutions, filters and pooling of the lecture notes against their formulas, SciPy and PyTorch."""
+"""Convolutions, filters and pooling of the lecture notes against their formulas, SciPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft import nn
 
 from .modules_harness import assert_close, check_module, to_numpy, to_weft
 
-# ------------------------------------------------------------------------------------------- ◆ convolutions
+# ------------------------------------------------------------------------------------------- convolutions
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -106,7 +106,7 @@ def test_gaussian_kernel_is_a_discrete_gaussian() -> None:
     assert np.abs(kernel - printed).max() < 0.013
 
 
-# ------------------------------------------------------------------------------------------- ◆ pooling
+# ------------------------------------------------------------------------------------------- pooling
 
 
 def test_global_pooling_is_adaptive_pooling_to_one() -> None:

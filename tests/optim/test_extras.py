@@ -1,4 +1,4 @@
-"""What PyTorch does not have (◆): Lion, the notes' momentum, Muon in full precision, schedules, range test, penalties."""
+"""What PyTorch does not have: Lion, the notes' momentum, Muon in full precision, schedules, range test, penalties."""
 
 from __future__ import annotations
 

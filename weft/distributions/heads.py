@@ -1,4 +1,4 @@
-"""Heads that turn features into a distribution of the label, and predictions from it. ◆ (N0 §1.2–1.3, P3)
+"""Heads that turn features into a distribution of the label, and predictions from it (N0 §1.2–1.3).
 
 A network predicts the parameters θ = f(x) of p(y | θ). Training minimises −log p(y | f(x)); a prediction is the most
 probable value, the expected value, or a draw. Outputs are independent given the features unless the class says so.

@@ -1,4 +1,4 @@
-"""◆ Maximum likelihood in closed form, and the bound that stands for it where there is none (N1 ex. 1.1, N3, N0 §1.3)."""
+"""Maximum likelihood in closed form, and the bound that stands for it where there is none (N1 ex. 1.1, N3, N0 §1.3)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Evidence", "elbo", "evidence", "linear_gaussian", "maximum_likelihoo
 
 
 def maximum_likelihood(family: type[Distribution], x: Tensor) -> Distribution:
-    """◆ argmax over the family of Σₙ log p(xₙ): the member under which independent data x (N, …) are most likely.
+    """argmax over the family of Σₙ log p(xₙ): the member under which independent data x (N, …) are most likely.
 
         Normal       μ = mean x, σ² = mean (x − μ)²              LogNormal    the same of log x
         Laplace      μ = median x, b = mean |x − μ|              Exponential  λ = 1 / mean x
@@ -110,7 +110,7 @@ _FITS: dict[type[Distribution], Callable[[Tensor], Distribution]] = {
 
 
 def linear_gaussian(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """◆ argmax of Σ log N(yₙ; wᵀxₙ + b, σ²): (w, b, σ²). Least squares is maximum likelihood with Gaussian noise (N0 §1.3).
+    """argmax of Σ log N(yₙ; wᵀxₙ + b, σ²): (w, b, σ²). Least squares is maximum likelihood with Gaussian noise (N0 §1.3).
 
     −log p = N/2 log 2πσ² + Σ (yₙ − wᵀxₙ − b)² / 2σ²: whatever σ, w and b minimise the squares; σ² is their mean.
     Shape: (N, D), (N,) → (D,), (), ()
@@ -134,7 +134,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(log_joint: Callable[[Tensor], Tensor], posterior: Distribution) -> Evidence:
-    """◆ log p(x), its lower bound, and the gap, exactly, for a z with finitely many values (N3).
+    """log p(x), its lower bound, and the gap, exactly, for a z with finitely many values (N3).
 
     log p(x) = log Σ_z p(x, z);  elbo = Σ_z q(z) (log p(x, z) − log q(z));  the rest is KL(q ‖ p(z|x)).
 
@@ -158,7 +158,7 @@ def evidence(log_joint: Callable[[Tensor], Tensor], posterior: Distribution) -> 
 def elbo(
     log_likelihood: Callable[[Tensor], Tensor], posterior: Distribution, prior: Distribution, samples: int = 1
 ) -> Tensor:
-    """◆ E_q[log p(x|z)] − KL(q(z|x) ‖ p(z)) ≤ log p(x): the bound in the form a VAE is trained by (N3, N0 §8.2).
+    """E_q[log p(x|z)] − KL(q(z|x) ‖ p(z)) ≤ log p(x): the bound in the form a VAE is trained by (N3, N0 §8.2).
 
     The expectation is the mean over samples z = g(φ, x, ε), through which gradients flow; the divergence is exact where
     its closed form is known, else a mean over the same samples.

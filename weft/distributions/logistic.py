@@ -21,7 +21,7 @@ __all__ = ["DiscretizedLogistic", "DiscretizedLogisticMixture", "Logistic", "Log
 
 
 class Logistic(Distribution):
-    """F(x) = σ((x − μ)/s), σ the sigmoid. ◆ (catalogue P2)
+    """F(x) = σ((x − μ)/s), σ the sigmoid.
 
     loc, scale: μ and s
 
@@ -72,7 +72,7 @@ class Logistic(Distribution):
 
 
 class DiscretizedLogistic(Distribution):
-    """A logistic number rounded to a grid of values (Salimans et al. 2017). ◆ (R4)
+    """A logistic number rounded to a grid of values (Salimans et al. 2017).
 
     P(x) = σ((x + δ/2 − μ)/s) − σ((x − δ/2 − μ)/s), δ the step of the grid; the two ends take the tails. With
     b and a those arguments, P = σ(b) σ(−a) (1 − e^(a−b)): logarithms of it never cancel.
@@ -174,12 +174,12 @@ class DiscretizedLogistic(Distribution):
 
 
 def LogisticMixture(logits: Tensor, loc: Tensor, scale: Tensor) -> MixtureSameFamily:
-    """Σ_k softmax(logits)_k Logistic(loc_k, scale_k): parameters (*, K). ◆ (catalogue P2)"""
+    """Σ_k softmax(logits)_k Logistic(loc_k, scale_k): parameters (*, K)."""
     return MixtureSameFamily(Categorical(logits=logits), Logistic(loc, scale))
 
 
 def DiscretizedLogisticMixture(
     logits: Tensor, loc: Tensor, scale: Tensor, low: float = -1.0, high: float = 1.0, levels: int = 256
 ) -> MixtureSameFamily:
-    """Σ_k softmax(logits)_k DiscretizedLogistic(loc_k, scale_k): parameters (*, K); the pixels of PixelCNN++. ◆ (R4)"""
+    """Σ_k softmax(logits)_k DiscretizedLogistic(loc_k, scale_k): parameters (*, K); the pixels of PixelCNN++."""
     return MixtureSameFamily(Categorical(logits=logits), DiscretizedLogistic(loc, scale, low, high, levels))

@@ -132,7 +132,7 @@ class _ConvNd(Module):
 class _Conv(_ConvNd):
     """The constructor and the call of Conv1d, Conv2d and Conv3d.
 
-    padding: how much is put on both sides; 'valid' (nothing), 'same' (the output is as large as the input), or ◆ 'full'
+    padding: how much is put on both sides; 'valid' (nothing), 'same' (the output is as large as the input), or 'full'
       (dilation·(K − 1) on both sides: every overlap of kernel and input)
     padding_mode: with what: 'zeros', 'reflect', 'replicate' or 'circular'
     """

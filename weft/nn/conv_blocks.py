@@ -1,4 +1,4 @@
-"""◆ Convolutions that PyTorch leaves to its users: causal, and depth-wise separable."""
+"""Convolutions that PyTorch leaves to its users: causal, and depth-wise separable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CausalConv1d", "DepthwiseSeparableConv2d"]
 
 
 class CausalConv1d(Conv1d):
-    """◆ y[o, t] = b[o] + Σ_{c,k} w[o, c, k] · x[c, t − dilation·(K − 1 − k)]: never looks ahead (N3, causal convolution).
+    """y[o, t] = b[o] + Σ_{c,k} w[o, c, k] · x[c, t − dilation·(K − 1 − k)]: never looks ahead (N3, causal convolution).
 
     dilation·(K − 1) zeros go before the sequence and none behind it, so the output is as long as the input (with
     stride 1). Weights, state dict and initial values are those of `Conv1d`. Shape: (N, C_in, L) → (N, C_out, L)
@@ -47,7 +47,7 @@ class CausalConv1d(Conv1d):
 
 
 class DepthwiseSeparableConv2d(Module):
-    """◆ One kernel for each input channel (`depthwise`), then a 1×1 convolution over channels (`pointwise`).
+    """One kernel for each input channel (`depthwise`), then a 1×1 convolution over channels (`pointwise`).
 
     N2 §6.3.2: K²·C_in + C_in·C_out weights instead of K²·C_in·C_out; the map is a `Conv2d` whose kernel factorises,
     w[o, c, i, j] = p[o, c] · d[c, i, j]. Shape: (N, C_in, H, W) → (N, C_out, H′, W′)

@@ -1,4 +1,4 @@
-"""◆ Convolution and cross-correlation of signals, and the classical image filters with fixed kernels."""
+"""Convolution and cross-correlation of signals, and the classical image filters with fixed kernels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILTER_KERNELS: dict[str, tuple[list[list[float]], float]] = {  # name: (kernel,
 
 
 def filter_kernel(name: str, dtype: Any = None) -> Tensor:
-    """◆ One of the kernels of N1 example 3.1 and N2 §6.2.1 by name: (K, K)."""
+    """One of the kernels of N1 example 3.1 and N2 §6.2.1 by name: (K, K)."""
     if name not in FILTER_KERNELS:
         raise ValueError(f"filter_kernel: no filter {name!r}; there are {', '.join(FILTER_KERNELS)}")
     rows, divisor = FILTER_KERNELS[name]
@@ -40,7 +40,7 @@ def filter_kernel(name: str, dtype: Any = None) -> Tensor:
 
 
 def gaussian_kernel(size: int, sigma: float, dtype: Any = None) -> Tensor:
-    """◆ exp(−(i² + j²) / 2σ²) around the middle, divided by its sum: (size, size)."""
+    """exp(−(i² + j²) / 2σ²) around the middle, divided by its sum: (size, size)."""
     place = weft.arange(size, dtype=dtype or weft.get_default_dtype()) - (size - 1) / 2
     line = (-place.square() / (2 * sigma**2)).exp()
     line = line / line.sum()
@@ -48,7 +48,7 @@ def gaussian_kernel(size: int, sigma: float, dtype: Any = None) -> Tensor:
 
 
 class FixedFilter2d(Module):
-    """◆ Filter every channel of an image with the same fixed kernel (cross-correlation, N2 §6.2.1).
+    """Filter every channel of an image with the same fixed kernel (cross-correlation, N2 §6.2.1).
 
     The kernel is a buffer: it moves with the module and is not trained.
     Shape: (N, C, H, W) or (C, H, W) → the same with padding 'same', smaller with 'valid'
@@ -77,7 +77,7 @@ class FixedFilter2d(Module):
 
 
 def cross_correlation(input: Tensor, kernel: Tensor, mode: str = "full") -> Tensor:
-    """◆ s(t) = Σ_τ x(t + τ) w(τ): slide the kernel as it is (N2 §6.1.3).
+    """s(t) = Σ_τ x(t + τ) w(τ): slide the kernel as it is (N2 §6.1.3).
 
     Shape: (*, L₁ … Lₙ), kernel (K₁ … Kₙ), n = 1, 2, 3 → (*, L′…) with L′ = L + K − 1 for mode 'full' (every overlap),
     L for 'same' (its middle), L − K + 1 for 'valid' (whole overlaps).
@@ -92,7 +92,7 @@ def cross_correlation(input: Tensor, kernel: Tensor, mode: str = "full") -> Tens
 
 
 def convolution(input: Tensor, kernel: Tensor, mode: str = "full") -> Tensor:
-    """◆ (x ∗ w)(t) = Σ_τ x(τ) w(t − τ): the kernel is flipped, so that x ∗ w = w ∗ x (N2 §6.1.2).
+    """(x ∗ w)(t) = Σ_τ x(τ) w(t − τ): the kernel is flipped, so that x ∗ w = w ∗ x (N2 §6.1.2).
 
     Shapes and modes as `cross_correlation`.
     """

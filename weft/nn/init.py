@@ -165,7 +165,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 @initializer
 def sign_constant_(tensor: Tensor, val: float = 0.1, generator: Any = None) -> Tensor:
-    """◆ w = +val or −val with equal probability: the first of the three small random schemes of N1 §1.6.1."""
+    """w = +val or −val with equal probability: the first of the three small random schemes of N1 §1.6.1."""
     return tensor.bernoulli_(0.5, generator=generator).mul_(2 * val).sub_(val)
 
 
@@ -209,7 +209,7 @@ def kaiming_normal_(
 
 @initializer
 def fan_in_(tensor: Tensor, generator: Any = None) -> Tensor:
-    """◆ w ~ U(−1/√n, 1/√n) with n = fan_in, the number of neurons of the layer before (N1 definition 1.8)."""
+    """w ~ U(−1/√n, 1/√n) with n = fan_in, the number of neurons of the layer before (N1 definition 1.8)."""
     bound = 1 / math.sqrt(_calculate_fan_in_and_fan_out(tensor)[0])
     return tensor.uniform_(-bound, bound, generator=generator)
 
@@ -273,7 +273,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def lsuv_(module: Any, batch: Any, tolerance: float = 0.01, max_iterations: int = 10) -> Any:
-    """◆ Layer-sequential unit variance: make every linear and convolutional layer give outputs of variance 1 on `batch`.
+    """Layer-sequential unit variance: make every linear and convolutional layer give outputs of variance 1 on `batch`.
 
     In the order in which the layers run: orthonormal weights, then W ← W / √Var[y] until |Var[y] − 1| ≤ tolerance.
     Goes with the variance argument of N2 §3.8.3 (Mishkin and Matas, "All you need is a good init", 2016).

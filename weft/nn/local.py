@@ -1,4 +1,4 @@
-"""◆ What is left of a convolution when one of its two principles is given up: shared weights, or locality.
+"""What is left of a convolution when one of its two principles is given up: shared weights, or locality.
 
 A locally connected layer looks at windows as a convolution does, with weights of its own at each place (N3, N4 §7); a
 non-local block lets every place look at all others, with weights that depend on what is there.
@@ -24,7 +24,7 @@ __all__ = ["LocallyConnected1d", "LocallyConnected2d", "NonLocal"]
 
 
 class LocallyConnected2d(Module):
-    """◆ h[o, i, j] = u[o, i, j] + Σ_{c,p,q} W[i, j, o, c, p, q] · x[c, s·i + p, s·j + q]: local, but nothing is shared.
+    """h[o, i, j] = u[o, i, j] + Σ_{c,p,q} W[i, j, o, c, p, q] · x[c, s·i + p, s·j + q]: local, but nothing is shared.
 
     The convolution before translation equivariance is asked for (N3, N4 §7): (C_in·K² + 1)·C_out numbers at each of the
     H′·W′ places. With equal weights everywhere it is a `Conv2d` (see `from_conv`).
@@ -114,7 +114,7 @@ class LocallyConnected2d(Module):
 
 
 class LocallyConnected1d(Module):
-    """◆ h[o, t] = u[o, t] + Σ_{c,p} W[t, o, c, p] · x[c, s·t + p]: `LocallyConnected2d` over sequences.
+    """h[o, t] = u[o, t] + Σ_{c,p} W[t, o, c, p] · x[c, s·t + p]: `LocallyConnected2d` over sequences.
 
     Shape: (N, C_in, T) → (N, C_out, T′); weight (T′, C_out, C_in·K), bias (C_out, 1, T′)
 
@@ -151,7 +151,7 @@ class LocallyConnected1d(Module):
 
 
 class NonLocal(Module):
-    """◆ z_i = x_i + W_z y_i,  y_i = Σ_j w(x_i, x_j) g(x_j): every place of an image, a sequence or a video looks at all.
+    """z_i = x_i + W_z y_i,  y_i = Σ_j w(x_i, x_j) g(x_j): every place of an image, a sequence or a video looks at all.
 
     The non-local block (Wang et al., 2018; N3: a convolution without locality, weighted by content). w by `pairwise`, with
     θ, φ and g linear maps of the channels and P the number of places:

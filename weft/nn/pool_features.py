@@ -1,4 +1,4 @@
-"""◆ Pooling that PyTorch leaves to its users: over whole maps, and over channels (N2 §6.3.3)."""
+"""Pooling that PyTorch leaves to its users: over whole maps, and over channels (N2 §6.3.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ChannelAvgPool", "ChannelMaxPool", "GlobalAvgPool", "GlobalMaxPool",
 
 
 class GlobalAvgPool(Module):
-    """◆ The mean of each map, whatever its size. Shape: (N, C, *) → (N, C), or (N, C, 1, …).
+    """The mean of each map, whatever its size. Shape: (N, C, *) → (N, C), or (N, C, 1, …).
 
     keepdim: whether the dimensions of the map stay, with size 1
 
@@ -29,7 +29,7 @@ class GlobalAvgPool(Module):
 
 
 class GlobalMaxPool(Module):
-    """◆ The maximum of each map, whatever its size. Shape: (N, C, *) → (N, C), or (N, C, 1, …).
+    """The maximum of each map, whatever its size. Shape: (N, C, *) → (N, C), or (N, C, 1, …).
 
     keepdim: whether the dimensions of the map stay, with size 1
 
@@ -74,7 +74,7 @@ class _ChannelPool(Module):
 
 
 class ChannelMaxPool(_ChannelPool):
-    """◆ The maximum over windows of channels, which gives invariance between features: (N, C, *) → (N, C′, *).
+    """The maximum over windows of channels, which gives invariance between features: (N, C, *) → (N, C′, *).
 
     >>> nn.ChannelMaxPool(2)(weft.tensor([[1.0, 3.0, 5.0, 2.0]]))
     tensor([[3., 5.]])
@@ -85,7 +85,7 @@ class ChannelMaxPool(_ChannelPool):
 
 
 class ChannelAvgPool(_ChannelPool):
-    """◆ The mean over windows of channels: (N, C, *) → (N, C′, *), C′ = ⌊(C − kernel_size) / stride⌋ + 1.
+    """The mean over windows of channels: (N, C, *) → (N, C′, *), C′ = ⌊(C − kernel_size) / stride⌋ + 1.
 
     >>> nn.ChannelAvgPool(2)(weft.tensor([[1.0, 3.0, 5.0, 2.0]]))
     tensor([[2.0000, 3.5000]])
@@ -96,7 +96,7 @@ class ChannelAvgPool(_ChannelPool):
 
 
 class Maxout(Module):
-    """◆ y_j = max_i x_{j·pieces + i}: the maximum over groups of features.
+    """y_j = max_i x_{j·pieces + i}: the maximum over groups of features.
 
     After a linear layer with pieces · out features this is a learned convex, piecewise linear activation
     (Goodfellow et al., 2013); with weights w and −w it is |w·x|, with w and 0 it is ReLU.

@@ -1,4 +1,4 @@
-"""◆ Where in a sequence: vectors added to the input, biases added to attention scores, rotations of queries and keys.
+"""Where in a sequence: vectors added to the input, biases added to attention scores, rotations of queries and keys.
 
 Attention alone is equivariant under permutations; these tell it the order (N2 §5.7, N1 §12.2.1, N3).
 Positions count from 0. PyTorch has none of these.
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def sinusoidal_positions(positions: int | Tensor, features: int, base: float = 10000.0) -> Tensor:
-    """◆ p[i, 2k] = sin(i / base^(2k/D)), p[i, 2k+1] = cos(i / base^(2k/D)) (N2 §5.7.1).
+    """p[i, 2k] = sin(i / base^(2k/D)), p[i, 2k+1] = cos(i / base^(2k/D)) (N2 §5.7.1).
 
     N1 def. 12.4 writes the number of the component where N2 (and the transformer's authors) write 2k.
     Shape: positions (*), or a number T for 0…T−1 → (*, D)
@@ -58,7 +58,7 @@ def _angles(positions: Tensor, features: int, base: float) -> Tensor:
 
 
 class SinusoidalPosition(Module):
-    """◆ y_i = x_i + p_i with the fixed vectors of `sinusoidal_positions` (N2 §5.7.1); no parameters, any length.
+    """y_i = x_i + p_i with the fixed vectors of `sinusoidal_positions` (N2 §5.7.1); no parameters, any length.
 
     `offset` of the call is the position of the first row. Shape: (*, T, D) → the same
 
@@ -82,7 +82,7 @@ class SinusoidalPosition(Module):
 
 
 class LearnedPosition(Module):
-    """◆ y_i = x_i + weight[i]: one learned vector a position, as in BERT and GPT (N2 §5.7.1).
+    """y_i = x_i + weight[i]: one learned vector a position, as in BERT and GPT (N2 §5.7.1).
 
     `offset` of the call is the position of the first row. Shape: (*, T, D), T + offset ≤ max_length → the same;
     weight (max_length, D) from N(0, std²)
@@ -121,7 +121,7 @@ class LearnedPosition(Module):
 
 @no_grad()
 def position_reconstruction_error(embeddings: Tensor, folds: int = 5) -> float:
-    """◆ Mean |i − î| where î is a linear function of row i, fitted by least squares to the other rows (N2 §5.7.1 table 1).
+    """Mean |i − î| where î is a linear function of row i, fitted by least squares to the other rows (N2 §5.7.1 table 1).
 
     Fold f holds the rows i ≡ f (mod folds) out. 0 for sinusoids; the notes list 1.03 for GPT-2, 6.06 for RoBERTa, 34.14
     for BERT, whose learned vectors have lost part of the position. Shape: (T, D) → a number
@@ -141,14 +141,14 @@ def position_reconstruction_error(embeddings: Tensor, folds: int = 5) -> float:
 
 
 def relative_positions(queries: int, keys: int, offset: int | Tensor = 0) -> Tensor:
-    """◆ r[i, j] = j − (i + offset): how far key j lies ahead of query i; `offset` is the first query's position."""
+    """r[i, j] = j − (i + offset): how far key j lies ahead of query i; `offset` is the first query's position."""
     return weft.arange(keys) - (weft.arange(queries) + offset).unsqueeze(-1)  # (L, S)
 
 
 def relative_position_bucket(
     relative: Tensor, bidirectional: bool = True, num_buckets: int = 32, max_distance: int = 128
 ) -> Tensor:
-    """◆ T5's numbering of distances: one bucket each for small ones, then buckets that widen as logarithms.
+    """T5's numbering of distances: one bucket each for small ones, then buckets that widen as logarithms.
 
     With n buckets for a direction and m = n // 2, a distance d falls into bucket d if d < m, else into
     m + ⌊(n − m) · ln(d/m) / ln(max_distance/m)⌋, at most n − 1. Bidirectional: half of the buckets for keys behind
@@ -166,7 +166,7 @@ def relative_position_bucket(
 
 
 class RelativePositionBias(Module):
-    """◆ b[h, i, j] = weight[bucket(j − i), h], to be added to the scores of head h: the form of T5 (N2 §5.7.2, N3).
+    """b[h, i, j] = weight[bucket(j − i), h], to be added to the scores of head h: the form of T5 (N2 §5.7.2, N3).
 
     Every head learns which distances and directions it prefers. forward(L, S, offset=0) → (H, L, S);
     weight (num_buckets, H) from N(0, 1)
@@ -211,7 +211,7 @@ class RelativePositionBias(Module):
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
-    """◆ m_h = 2^(−8h/H), h = 1…H, for H a power of two.
+    """m_h = 2^(−8h/H), h = 1…H, for H a power of two.
 
     For other H: the slopes of the next lower power of two P, then the 1st, 3rd, 5th, … slope of 2P.
     """
@@ -224,7 +224,7 @@ def alibi_slopes(num_heads: int) -> list[float]:
 
 
 class ALiBi(Module):
-    """◆ b[h, i, j] = −m_h · |i − j|, to be added to the scores of head h: attention with linear biases (N2 §5.7.2, N3).
+    """b[h, i, j] = −m_h · |i − j|, to be added to the scores of head h: attention with linear biases (N2 §5.7.2, N3).
 
     Nothing is learned; the slopes m_h are those of `alibi_slopes`, a buffer that is not saved.
     forward(L, S, offset=0) → (H, L, S)
@@ -252,7 +252,7 @@ class ALiBi(Module):
 
 
 def rotate_by_position(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
-    """◆ Every pair (x[2k], x[2k+1]) of the row at position i, turned by the angle i / base^(2k/D): rotary position.
+    """Every pair (x[2k], x[2k+1]) of the row at position i, turned by the angle i / base^(2k/D): rotary position.
 
     Rotations keep lengths, and ⟨R_i q, R_j k⟩ = ⟨q, R_{j−i} k⟩ depends on the distance alone (relative position in
     the sense of N2 §5.7.2, N3). Positions (T,) are 0…T−1 unless given. Shape: (*, T, D), D even → the same
@@ -267,7 +267,7 @@ def rotate_by_position(x: Tensor, positions: Tensor | None = None, base: float =
 
 
 class RotaryPosition(Module):
-    """◆ Queries and keys after `rotate_by_position`; no parameters.
+    """Queries and keys after `rotate_by_position`; no parameters.
 
     `offset` of the call is the position of the first query; keys start at 0. Shape: (*, L, D), (*, S, D) → the same two
 

@@ -1,4 +1,4 @@
-"""◆ Where in an image, and positions put beside the input instead of added to it (N1 ex. 12.2, N2 §5.7.1, N3)."""
+"""Where in an image, and positions put beside the input instead of added to it (N1 ex. 12.2, N2 §5.7.1, N3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def sinusoidal_positions_2d(height: int, width: int, features: int, base: float = 10000.0) -> Tensor:
-    """◆ p[i, j] = [s(i) ‖ s(j)]: half of the features tell the row, half the column, each by `sinusoidal_positions`.
+    """p[i, j] = [s(i) ‖ s(j)]: half of the features tell the row, half the column, each by `sinusoidal_positions`.
 
     What the patches of an image need (N1 ex. 12.2): in a flat sequence of them neighbours above each other are far apart.
     Shape: (H, W, D), D even
@@ -38,7 +38,7 @@ def sinusoidal_positions_2d(height: int, width: int, features: int, base: float 
 
 
 class SinusoidalPosition2d(Module):
-    """◆ y_ij = x_ij + p_ij with the fixed vectors of `sinusoidal_positions_2d`; no parameters, any size of image.
+    """y_ij = x_ij + p_ij with the fixed vectors of `sinusoidal_positions_2d`; no parameters, any size of image.
 
     Shape: (*, H, W, D) → the same
 
@@ -62,7 +62,7 @@ class SinusoidalPosition2d(Module):
 
 
 class LearnedPosition2d(Module):
-    """◆ y_ij = x_ij + [r_i ‖ c_j]: a learned vector for each row and one for each column, D/2 numbers each.
+    """y_ij = x_ij + [r_i ‖ c_j]: a learned vector for each row and one for each column, D/2 numbers each.
 
     (H + W)·D/2 parameters instead of the H·W·D of one vector a place. Shape: (*, H, W, D) → the same; both weights
     (height or width, D/2) from N(0, std²)
@@ -108,7 +108,7 @@ class LearnedPosition2d(Module):
 
 
 class ConcatenatedPosition(Module):
-    """◆ y_i = [x_i ‖ p_i]: positions beside the input, X′ = [X ‖ E], instead of added to it (N3, N1 eq. 330).
+    """y_i = [x_i ‖ p_i]: positions beside the input, X′ = [X ‖ E], instead of added to it (N3, N1 eq. 330).
 
     The input keeps its own coordinates, at the price of more of them. `positions` is any module that adds positions:
     it is given zeros to add to. Shape: (*, T, D) → (*, T, D + P), or (*, H, W, D) → (*, H, W, D + P)
@@ -135,7 +135,7 @@ class ConcatenatedPosition(Module):
 
 @no_grad()
 def grid_reconstruction_error(embeddings: Tensor, folds: int = 5) -> tuple[float, float]:
-    """◆ Mean |i − î| and |j − ĵ| where î and ĵ are linear functions of the vector at (i, j), fitted to the other places.
+    """Mean |i − î| and |j − ĵ| where î and ĵ are linear functions of the vector at (i, j), fitted to the other places.
 
     `position_reconstruction_error` for a grid: one linear map must tell the row, one the column, wherever the place is.
     Fold f holds every `folds`-th place out. Shape: (H, W, D) → two numbers

@@ -1,4 +1,4 @@
-"""◆ Softmax over many classes trained on a few of them: sampled softmax, importance sampling, NCE, negative sampling.
+"""Softmax over many classes trained on a few of them: sampled softmax, importance sampling, NCE, negative sampling.
 
 N2 §4.5.2: ∇ log p_y = ∇η_y − E_{c∼p}[∇η_c] with scores η = W z + b. The expectation (negative reinforcement) needs
 all classes; each loss here replaces it by K classes c_k drawn from a proposal q that is cheap to draw from.
@@ -50,7 +50,7 @@ class SampledScores(NamedTuple):
 
 
 def sampled_softmax_loss(scores: SampledScores) -> Tensor:
-    """◆ −η_y + log(exp η_y + 1/K Σ_{k: c_k ≠ y} exp(η_{c_k}) / q(c_k)): softmax over y and the draws (N2 §4.5.2).
+    """−η_y + log(exp η_y + 1/K Σ_{k: c_k ≠ y} exp(η_{c_k}) / q(c_k)): softmax over y and the draws (N2 §4.5.2).
 
     The sum in the logarithm has the mean Σ_c exp η_c; draws that hit y are left out. Shape: → (B,)
     """
@@ -60,7 +60,7 @@ def sampled_softmax_loss(scores: SampledScores) -> Tensor:
 
 
 def importance_sampling_loss(scores: SampledScores) -> Tensor:
-    """◆ −η_y + log(1/K Σ_k exp(η_{c_k}) / q(c_k)): self-normalised importance sampling (N2 §4.5.2).
+    """−η_y + log(1/K Σ_k exp(η_{c_k}) / q(c_k)): self-normalised importance sampling (N2 §4.5.2).
 
     Its gradient replaces E_{c∼p}[∇η_c] by Σ_k r_k ∇η_{c_k} / Σ_k r_k with r_k = exp(η_{c_k}) / q(c_k). Where y is not
     among the draws nothing holds η_y back: few draws from a q unlike the model make training unstable, which is what
@@ -71,7 +71,7 @@ def importance_sampling_loss(scores: SampledScores) -> Tensor:
 
 
 def noise_contrastive_loss(scores: SampledScores) -> Tensor:
-    """◆ −log σ(s_y) − Σ_k log σ(−s_{c_k}), s_c = η_c − log(K q(c)): tells the right class from K draws of noise q.
+    """−log σ(s_y) − Σ_k log σ(−s_{c_k}), s_c = η_c − log(K q(c)): tells the right class from K draws of noise q.
 
     N2 §4.5.2. exp η is learned as a probability of its own, without normalising: for K → ∞ the gradient of the loss
     becomes −∇η_y + Σ_c exp(η_c) ∇η_c, that of softmax where Σ_c exp η_c = 1. Shape: → (B,)
@@ -83,7 +83,7 @@ def noise_contrastive_loss(scores: SampledScores) -> Tensor:
 
 
 def negative_sampling_loss(scores: SampledScores) -> Tensor:
-    """◆ −log σ(η_y) − Σ_{k: c_k ≠ y} log σ(−η_{c_k}): pull the right class up, K drawn ones down (N2 §4.5.2).
+    """−log σ(η_y) − Σ_{k: c_k ≠ y} log σ(−η_{c_k}): pull the right class up, K drawn ones down (N2 §4.5.2).
 
     NCE without the correction by q: cheap, good for embeddings, no estimate of the softmax. Shape: → (B,)
     """
@@ -95,7 +95,7 @@ def negative_sampling_loss(scores: SampledScores) -> Tensor:
 
 
 class FixedProposal(Module):
-    """◆ Classes drawn with probabilities q ∝ weights^power: uniform without weights, as in N2 §4.5.2.
+    """Classes drawn with probabilities q ∝ weights^power: uniform without weights, as in N2 §4.5.2.
 
     num_classes: how many classes there are
     weights: for example how often each class occurs, (num_classes,)
@@ -126,7 +126,7 @@ class FixedProposal(Module):
 
 
 class AdaptiveProposal(Module):
-    """◆ A proposal that follows the model: q ← (1 − rate) q + rate · p̂ after each step (N2 §4.5.2, adaptive).
+    """A proposal that follows the model: q ← (1 − rate) q + rate · p̂ after each step (N2 §4.5.2, adaptive).
 
     p̂ is the model's own distribution averaged over the batch, as the draws show it: class c_k gets the mean of
     r_k / Σ r, r_k = exp(η_{c_k}) / q(c_k). Draws come from (1 − floor) q + floor / C, so that no class is forgotten
@@ -175,7 +175,7 @@ class AdaptiveProposal(Module):
 
 
 class SampledSoftmax(Module):
-    """◆ An output layer η = W z + b over C classes whose loss looks at the target and K drawn classes (N2 §4.5.2).
+    """An output layer η = W z + b over C classes whose loss looks at the target and K drawn classes (N2 §4.5.2).
 
     All examples of a batch share the draws, so that K + B rows of W are read and written instead of C. `log_prob` is the
     full log-softmax, `predict` the likeliest class.

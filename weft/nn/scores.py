@@ -1,4 +1,4 @@
-"""◆ Attention taken apart: how well a key answers a query (scores), what becomes of the scores (weights), their sum.
+"""Attention taken apart: how well a key answers a query (scores), what becomes of the scores (weights), their sum.
 
 c = Σᵢ αᵢ vᵢ with e = a(q, k), α = weighting(e) (N2 §5.5.2, N1 §12.1). PyTorch has the scaled dot product with softmax
 only. Masks are boolean and say which pairs take part, as in `scaled_dot_product_attention`.
@@ -44,7 +44,7 @@ Weighting = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class Attention(Module):
-    """◆ c = Σᵢ αᵢ vᵢ, α = weighting(score(q, k)): attention as an associative memory (N2 §5.5.2, N4 §11).
+    """c = Σᵢ αᵢ vᵢ, α = weighting(score(q, k)): attention as an associative memory (N2 §5.5.2, N4 §11).
 
     In the call, `mask` broadcasts to (*, L, S); `lengths` are the numbers of keys in use, (B,) or (B, L); `prepared` is
     score.prepare(key), for those who come with the same keys again and again.
@@ -105,7 +105,7 @@ class Score(Module):
 
 
 class DotScore(Score):
-    """◆ e = qᵀ k (N1 eq. 318, N2 §5.5.3). Shape: (*, L, D), (*, S, D) → (*, L, S)
+    """e = qᵀ k (N1 eq. 318, N2 §5.5.3). Shape: (*, L, D), (*, S, D) → (*, L, S)
 
     >>> nn.DotScore()(weft.ones(1, 2), weft.ones(3, 2))
     tensor([[2., 2., 2.]])
@@ -117,7 +117,7 @@ class DotScore(Score):
 
 
 class ScaledDotScore(Score):
-    """◆ e = qᵀ k / √D, of variance 1 for independent entries of variance 1 (N2 §5.5.3, N4 §11).
+    """e = qᵀ k / √D, of variance 1 for independent entries of variance 1 (N2 §5.5.3, N4 §11).
 
     Shape: (*, L, D), (*, S, D) → (*, L, S)
 
@@ -131,7 +131,7 @@ class ScaledDotScore(Score):
 
 
 class CosineScore(Score):
-    """◆ e = qᵀ k / (‖q‖ ‖k‖), in [−1, 1] (N1 eq. 319). Shape: (*, L, D), (*, S, D) → (*, L, S)
+    """e = qᵀ k / (‖q‖ ‖k‖), in [−1, 1] (N1 eq. 319). Shape: (*, L, D), (*, S, D) → (*, L, S)
 
     eps: the least length that a vector counts as
 
@@ -152,7 +152,7 @@ class CosineScore(Score):
 
 
 class GeneralScore(Score):
-    """◆ e = qᵀ W k: bilinear, for queries and keys of different widths (N1 example 12.1, general attention).
+    """e = qᵀ W k: bilinear, for queries and keys of different widths (N1 example 12.1, general attention).
 
     Shape: (*, L, Q), (*, S, K) → (*, L, S); weight (Q, K) from U(±1/√K)
 
@@ -181,7 +181,7 @@ class GeneralScore(Score):
 
 
 class ReducedRankScore(Score):
-    """◆ e = (U q)ᵀ (V k): the general score with W = Uᵀ V of rank r, r (Q + K) weights instead of Q K.
+    """e = (U q)ᵀ (V k): the general score with W = Uᵀ V of rank r, r (Q + K) weights instead of Q K.
 
     N1 example 12.1, reduced-rank multiplicative attention. Shape: (*, L, Q), (*, S, K) → (*, L, S);
     query_weight U (r, Q) from U(±1/√Q), key_weight V (r, K) from U(±1/√K)
@@ -217,7 +217,7 @@ class ReducedRankScore(Score):
 
 
 class AdditiveScore(Score):
-    """◆ e = vᵀ tanh(W k + V q): a network with one hidden layer of r units (N1 example 12.1, additive attention).
+    """e = vᵀ tanh(W k + V q): a network with one hidden layer of r units (N1 example 12.1, additive attention).
 
     Shape: (*, L, Q), (*, S, K) → (*, L, S), with (*, L, S, r) in between; query_weight V (r, Q) from U(±1/√Q),
     key_weight W (r, K) from U(±1/√K), vector v (r,) from U(±1/√r)
@@ -275,19 +275,19 @@ def _check_width(query: Tensor, key: Tensor, name: str) -> None:
 
 
 def soft_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """◆ α = softmax(e) over the keys that `mask` lets in (N2 §5.5.2, §5.9.1); all 0 where it lets none in."""
+    """α = softmax(e) over the keys that `mask` lets in (N2 §5.5.2, §5.9.1); all 0 where it lets none in."""
     if mask is None:
         return scores.softmax(-1)
     return _lowered(scores, mask).softmax(-1) * mask
 
 
 def hard_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """◆ αᵢ = 1 for the largest score, else 0 (N2 §5.5.2). Straight-through: the gradient is that of `soft_weights`."""
+    """αᵢ = 1 for the largest score, else 0 (N2 §5.5.2). Straight-through: the gradient is that of `soft_weights`."""
     return _chosen(scores, scores, mask)
 
 
 def sampled_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """◆ One-hot α drawn with probabilities softmax(e), so that E[α] = softmax(e), by the largest of e + Gumbel noise.
+    """One-hot α drawn with probabilities softmax(e), so that E[α] = softmax(e), by the largest of e + Gumbel noise.
 
     Hard attention (N2 §5.5.2, N3) in its stochastic form; the gradient is that of the mean, `soft_weights`.
     """
@@ -296,7 +296,7 @@ def sampled_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def linear_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """◆ α = e, without normalisation (N2 §5.5.2); 0 where `mask` is false."""
+    """α = e, without normalisation (N2 §5.5.2); 0 where `mask` is false."""
     return scores if mask is None else scores.masked_fill(~mask, 0)
 
 
@@ -319,12 +319,12 @@ def _lowered(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def length_mask(lengths: Tensor, size: int) -> Tensor:
-    """◆ mask[…, j] = j < lengths[…]: which places of padded sequences are in use. Shape: (*) → (*, size)"""
+    """mask[…, j] = j < lengths[…]: which places of padded sequences are in use. Shape: (*) → (*, size)"""
     return weft.arange(size) < lengths.unsqueeze(-1)
 
 
 def masked_softmax(scores: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """◆ αᵢ = exp eᵢ / Σ_{j < l} exp eⱼ for i < l, else 0: softmax over the l keys in use (N4 §11, masked softmax).
+    """αᵢ = exp eᵢ / Σ_{j < l} exp eⱼ for i < l, else 0: softmax over the l keys in use (N4 §11, masked softmax).
 
     `lengths` is (B,), one l for each example, or (B, L), one for each query; l = 0 gives weights 0.
     Shape: (B, *, L, S) or (B, S) → the same
@@ -355,7 +355,7 @@ def _merged_mask(scores: Tensor, mask: Tensor | None, lengths: Tensor | None) ->
 def nadaraya_watson(
     query: Tensor, key: Tensor, value: Tensor, kernel: str = "gaussian", width: float | Tensor = 1.0
 ) -> Tensor:
-    """◆ f(q) = Σᵢ vᵢ α(q, kᵢ) / Σⱼ α(q, kⱼ): regression that needs no training (N4 §11, Nadaraya–Watson).
+    """f(q) = Σᵢ vᵢ α(q, kᵢ) / Σⱼ α(q, kⱼ): regression that needs no training (N4 §11, Nadaraya–Watson).
 
     With u = ‖(q − k) / width‖ the kernel α is exp(−u²/2) 'gaussian', [u ≤ 1] 'boxcar', or max(0, 1 − u)
     'epanechnikov', as the notes define it. `width` is a number or one number a coordinate, (D,). Where no key lies
@@ -374,7 +374,7 @@ def nadaraya_watson_classify(
     kernel: str = "gaussian",
     width: float | Tensor = 1.0,
 ) -> Tensor:
-    """◆ P(c | q) = Σ_{i: yᵢ=c} α(q, kᵢ) / Σⱼ α(q, kⱼ): `nadaraya_watson` with one-hot labels as values (N4 §11).
+    """P(c | q) = Σ_{i: yᵢ=c} α(q, kᵢ) / Σⱼ α(q, kⱼ): `nadaraya_watson` with one-hot labels as values (N4 §11).
 
     The class is `.argmax(-1)`. Shape: (*, L, D), (*, S, D), labels (*, S) → (*, L, C)
 
@@ -393,7 +393,7 @@ def nadaraya_watson_classify(
 
 
 class NadarayaWatson(Module):
-    """◆ `nadaraya_watson` as a layer: values averaged by how near their keys are to the query (N4 §11).
+    """`nadaraya_watson` as a layer: values averaged by how near their keys are to the query (N4 §11).
 
     Shape: (*, L, D), (*, S, D), (*, S, V) → (*, L, V)
 

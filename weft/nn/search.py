@@ -1,4 +1,4 @@
-"""◆ Maximum-inner-product search: the k class vectors w_c with the largest ⟨w_c, z⟩ (N2 §4.5.3).
+"""Maximum-inner-product search: the k class vectors w_c with the largest ⟨w_c, z⟩ (N2 §4.5.3).
 
 Exactly, by all products; or approximately, by an index that looks at a few clusters of vectors. Vectors and queries are
 searched, not differentiated.
@@ -45,7 +45,7 @@ class SearchPoint(NamedTuple):
 
 
 def top_inner_products(vectors: Tensor, queries: Tensor, k: int, block: int = 65536) -> SearchResult:
-    """◆ Exact search: the k largest ⟨w_c, z⟩, by all C products, `block` vectors at a time (N2 §4.5.3).
+    """Exact search: the k largest ⟨w_c, z⟩, by all C products, `block` vectors at a time (N2 §4.5.3).
 
     Shape: vectors (C, D), queries (B, D) → values and indices (B, k)
     """
@@ -61,7 +61,7 @@ def top_inner_products(vectors: Tensor, queries: Tensor, k: int, block: int = 65
 
 
 def as_cosine_problem(vectors: Tensor) -> Tensor:
-    """◆ w ↦ (w, √(M² − ‖w‖²)) / M, M = max ‖w‖: unit vectors whose cosines with (z, 0) order as ⟨w, z⟩ do.
+    """w ↦ (w, √(M² − ‖w‖²)) / M, M = max ‖w‖: unit vectors whose cosines with (z, 0) order as ⟨w, z⟩ do.
 
     So that maximum inner products become nearest neighbours (N2 §4.5.3). Shape: (C, D) → (C, D + 1)
     """
@@ -73,7 +73,7 @@ def as_cosine_problem(vectors: Tensor) -> Tensor:
 
 
 class InnerProductIndex:
-    """◆ Approximate search: vectors in clusters of similar direction, of which a query visits a few (N2 §4.5.3).
+    """Approximate search: vectors in clusters of similar direction, of which a query visits a few (N2 §4.5.3).
 
     The vectors, made unit by `as_cosine_problem`, are clustered by spherical k-means into inverted lists. A query computes
     the inner products with the centres, visits the `probes` best lists, and ranks their members exactly. More probes: more
@@ -147,7 +147,7 @@ def recall_curve(
     repeats: int = 3,
     index: InnerProductIndex | None = None,
 ) -> list[SearchPoint]:
-    """◆ What approximate search gains and loses: recall, share of products, seconds, speed-up for each number of probes.
+    """What approximate search gains and loses: recall, share of products, seconds, speed-up for each number of probes.
 
     Recall is the share of the exact k best that is found (N2 §4.5.3); times are the best of `repeats`. The index is
     built with its defaults unless given. Shape: vectors (C, D), queries (B, D)

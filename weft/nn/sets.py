@@ -1,4 +1,4 @@
-"""◆ Categories in and out: embeddings of sets of categories (N2 §4.1, §4.4), and the softmax layer seen as similarity
+"""Categories in and out: embeddings of sets of categories (N2 §4.1, §4.4), and the softmax layer seen as similarity
 (N2 §4.3)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["SetEmbedding", "SimilaritySoftmax"]
 
 
 class SetEmbedding(Module):
-    """◆ z = Σ_{v ∈ S} E[v], or its mean over S: one vector for a set of categories, whatever their order.
+    """z = Σ_{v ∈ S} E[v], or its mean over S: one vector for a set of categories, whatever their order.
 
     The composition of CBOW (N2 §4.4); Eᵀ m for the multi-hot m of the set. `mask` of the call is false at places that are
     padding; the empty set gives 0. Numbers that occur twice count twice, as in a bag of words.
@@ -58,7 +58,7 @@ class SetEmbedding(Module):
 
 
 class SimilaritySoftmax(Module):
-    """◆ p(c | z) = exp(s η_c) / Σ_c′ exp(s η_c′), η_c = ⟨w_c, z⟩: how similar z is to each class vector (N2 §4.3).
+    """p(c | z) = exp(s η_c) / Σ_c′ exp(s η_c′), η_c = ⟨w_c, z⟩: how similar z is to each class vector (N2 §4.3).
 
     Shape: (*, D) → (*, C); weight (C, D) from U(±1/√D), one class vector a row, as in an embedding
 

@@ -1,4 +1,4 @@
-"""◆ Connections that skip layers: the old representation goes on beside the new one (N2 §3.7.2–3.7.3, N1 §2.6).
+"""Connections that skip layers: the old representation goes on beside the new one (N2 §3.7.2–3.7.3, N1 §2.6).
 
 A skip hands gradients of later layers straight to earlier ones: δ_in = δ_out + δ_update for a sum.
 """
@@ -24,7 +24,7 @@ __all__ = ["AttentionCombine", "DenselyConnected", "Highway", "Residual", "Skip"
 
 
 class Residual(Module):
-    """◆ v_out = shortcut(v_in) + f(v_in): f is an update, not a representation (N2 §3.7.2).
+    """v_out = shortcut(v_in) + f(v_in): f is an update, not a representation (N2 §3.7.2).
 
     Shape: that of f's output
 
@@ -47,7 +47,7 @@ class Residual(Module):
 
 
 class DenselyConnected(Module):
-    """◆ v_l = f_l([v_0, v_1, …, v_{l−1}]): every layer gets all that was computed before it, concatenated (N2 §3.7.3).
+    """v_l = f_l([v_0, v_1, …, v_{l−1}]): every layer gets all that was computed before it, concatenated (N2 §3.7.3).
 
     Takes the layers one by one; layer l must take Z_0 + … + Z_{l−1} features. The output is [v_0, …, v_L]. Sizes grow
     linearly with the number of layers, the number of weights as its square. Shape: (…, Z_0, …) → (…, Z_0 + … + Z_L, …)
@@ -73,7 +73,7 @@ class DenselyConnected(Module):
 
 
 class Highway(Module):
-    """◆ v_out = t ⊙ f(v_in) + (1 − t) ⊙ v_in, t = σ(W v_in + b): a learned gate between new and old (N2 §3.7.3).
+    """v_out = t ⊙ f(v_in) + (1 − t) ⊙ v_in, t = σ(W v_in + b): a learned gate between new and old (N2 §3.7.3).
 
     Shape: (*, features) → the same; f must keep it
 
@@ -106,7 +106,7 @@ class Highway(Module):
 
 
 class Skip(Module):
-    """◆ v_out = combine(shortcut(v_in), f(v_in)): a skip connection in general (N2 §3.7.3).
+    """v_out = combine(shortcut(v_in), f(v_in)): a skip connection in general (N2 §3.7.3).
 
     function: f
     combine: 'add', 'concat', 'average', 'max' (elementwise), or a module of two tensors such as `AttentionCombine`
@@ -142,7 +142,7 @@ class Skip(Module):
 
 
 class AttentionCombine(Module):
-    """◆ Σᵢ αᵢ vᵢ, α = softmax(⟨w, v_1⟩, …, ⟨w, v_n⟩ / √Z): a learned query w attends over representations (N2 §3.7.3).
+    """Σᵢ αᵢ vᵢ, α = softmax(⟨w, v_1⟩, …, ⟨w, v_n⟩ / √Z): a learned query w attends over representations (N2 §3.7.3).
 
     There is one α for every place of the other dimensions. Shape: n × (…, Z, …) → (…, Z, …); query (Z,), zero at first, so
     that it starts as the average

@@ -1,4 +1,4 @@
-"""◆ Softmax over many classes as a walk down a tree: one small softmax at each interior vertex (N2 §4.5.1).
+"""Softmax over many classes as a walk down a tree: one small softmax at each interior vertex (N2 §4.5.1).
 
 A tree is nested tuples whose leaves are the classes 0…C−1, such as ((0, 1), (2, 3)); any number of children is
 possible. `flat_tree`, `balanced_tree` and `huffman_tree` build the three of the notes.
@@ -40,12 +40,12 @@ Tree = int | tuple["Tree", ...]
 
 
 def flat_tree(num_classes: int) -> Tree:
-    """◆ One vertex with all classes as children: the plain softmax, and as slow (N2 §4.5.1)."""
+    """One vertex with all classes as children: the plain softmax, and as slow (N2 §4.5.1)."""
     return tuple(range(num_classes))
 
 
 def balanced_tree(num_classes: int, arity: int = 2) -> Tree:
-    """◆ Classes in order, depths differing by at most one: ⌈log C⌉ decisions to the base `arity` (N2 §4.5.1)."""
+    """Classes in order, depths differing by at most one: ⌈log C⌉ decisions to the base `arity` (N2 §4.5.1)."""
     return _halved(0, num_classes, arity)
 
 
@@ -58,7 +58,7 @@ def _halved(first: int, count: int, arity: int) -> Tree:
 
 
 def huffman_tree(frequencies: Sequence[float] | Tensor, arity: int = 2) -> Tree:
-    """◆ The tree with the least expected path length Σ_c f_c · depth_c (N2 §4.5.1): frequent classes near the root.
+    """The tree with the least expected path length Σ_c f_c · depth_c (N2 §4.5.1): frequent classes near the root.
 
     Again and again the `arity` lightest trees become children of one new vertex; the first time fewer, so that the
     root is full. For binary trees and probabilities f: H(f) ≤ length < H(f) + 1, H the entropy in bits.
@@ -81,12 +81,12 @@ def huffman_tree(frequencies: Sequence[float] | Tensor, arity: int = 2) -> Tree:
 
 
 def path_lengths(tree: Tree) -> list[int]:
-    """◆ The number of decisions on the way to each class."""
+    """The number of decisions on the way to each class."""
     return [len(path) for path in _paths(tree)[0]]
 
 
 def expected_path_length(tree: Tree, frequencies: Sequence[float] | Tensor) -> float:
-    """◆ Σ_c f_c · depth_c / Σ_c f_c (N2 §4.5.1)."""
+    """Σ_c f_c · depth_c / Σ_c f_c (N2 §4.5.1)."""
     weights = [float(f) for f in frequencies]
     return sum(f * depth for f, depth in zip(weights, path_lengths(tree), strict=True)) / sum(weights)
 
@@ -123,7 +123,7 @@ class TreeOutput(NamedTuple):
 
 
 class HierarchicalSoftmax(Module):
-    """◆ p(y | z) = Π over the path to y of S(0, W_v z + b_v)_child: one softmax a vertex (N2 §4.5.1).
+    """p(y | z) = Π over the path to y of S(0, W_v z + b_v)_child: one softmax a vertex (N2 §4.5.1).
 
     The first child of a vertex has score 0, so a vertex with m children owns m − 1 rows of `weight`, and every tree
     over C classes has C − 1 rows. Called on inputs and targets it touches only the rows of the paths: log₂ C of them

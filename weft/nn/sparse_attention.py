@@ -1,4 +1,4 @@
-"""◆ Attention for long sequences: sparse masks, a window computed without its mask, and the linear transformer in O(n).
+"""Attention for long sequences: sparse masks, a window computed without its mask, and the linear transformer in O(n).
 
 N2 §5.9.1 (masks that trade representational power for cost) and table 1 of N2 §5.6.3; N3, linear transformers.
 A mask m[i, j] is true where query i sees key j, as in `scaled_dot_product_attention`; masks combine with | and &.
@@ -40,12 +40,12 @@ __all__ = [
 
 
 def causal_mask(length: int) -> Tensor:
-    """◆ j ≤ i: nothing ahead (N2 §5.9.1, N3 causal transformer). Shape: (T, T)"""
+    """j ≤ i: nothing ahead (N2 §5.9.1, N3 causal transformer). Shape: (T, T)"""
     return _ahead(length) <= 0
 
 
 def local_mask(length: int, window: int, dilation: int = 1) -> Tensor:
-    """◆ |i − j| ≤ window · dilation and dilation divides i − j: a band around the diagonal, O(T · window) pairs.
+    """|i − j| ≤ window · dilation and dilation divides i − j: a band around the diagonal, O(T · window) pairs.
 
     The restricted self-attention of N2 §5.6.3 table 1, dilated for dilation > 1. Shape: (T, T)
     """
@@ -55,20 +55,20 @@ def local_mask(length: int, window: int, dilation: int = 1) -> Tensor:
 
 
 def strided_mask(length: int, stride: int) -> Tensor:
-    """◆ stride divides i − j: every stride-th key; with `local_mask` any two places are two layers apart. (T, T)"""
+    """stride divides i − j: every stride-th key; with `local_mask` any two places are two layers apart. (T, T)"""
     _check_positive("strided_mask", stride=stride)
     return _ahead(length) % stride == 0
 
 
 def block_mask(length: int, block: int) -> Tensor:
-    """◆ ⌊i / block⌋ = ⌊j / block⌋: attention inside consecutive blocks. Shape: (T, T)"""
+    """⌊i / block⌋ = ⌊j / block⌋: attention inside consecutive blocks. Shape: (T, T)"""
     _check_positive("block_mask", block=block)
     number = weft.arange(length) // block
     return number.unsqueeze(-1) == number
 
 
 def global_mask(length: int, positions: int | Sequence[int]) -> Tensor:
-    """◆ i ∈ G or j ∈ G: the places G (a list, or the first few) see everything and are seen by all. Shape: (T, T)"""
+    """i ∈ G or j ∈ G: the places G (a list, or the first few) see everything and are seen by all. Shape: (T, T)"""
     chosen = weft.zeros(length, dtype=weft.bool)
     chosen[list(range(positions)) if isinstance(positions, int) else list(positions)] = True
     return chosen.unsqueeze(-1) | chosen
@@ -89,7 +89,7 @@ def _check_positive(name: str, **values: int) -> None:
 
 
 def local_attention(query: Tensor, key: Tensor, value: Tensor, window: int, causal: bool = False) -> Tensor:
-    """◆ softmax(q kᵀ/√D) v over the keys with |i − j| ≤ window (causal: i − window ≤ j ≤ i), in O(T · window).
+    """softmax(q kᵀ/√D) v over the keys with |i − j| ≤ window (causal: i − window ≤ j ≤ i), in O(T · window).
 
     Equal to `scaled_dot_product_attention` with `local_mask` (N2 §5.6.3 table 1, restricted self-attention), without
     ever forming the T × T scores. Shape: (*, T, D), (*, T, D), (*, T, V) → (*, T, V)
@@ -108,7 +108,7 @@ def local_attention(query: Tensor, key: Tensor, value: Tensor, window: int, caus
 
 
 def positive_elu(x: Tensor) -> Tensor:
-    """◆ φ(x) = elu(x) + 1 > 0, the usual feature map of linear attention. Shape: any"""
+    """φ(x) = elu(x) + 1 > 0, the usual feature map of linear attention. Shape: any"""
     return F.elu(x) + 1
 
 
@@ -121,7 +121,7 @@ def linear_attention(
     key_mask: Tensor | None = None,
     chunk: int = 64,
 ) -> Tensor:
-    """◆ hᵢ = φ(qᵢ)ᵀ S / φ(qᵢ)ᵀ z, S = Σⱼ φ(kⱼ) vⱼᵀ, z = Σⱼ φ(kⱼ): O(T) for fixed widths (N3, linear transformers).
+    """hᵢ = φ(qᵢ)ᵀ S / φ(qᵢ)ᵀ z, S = Σⱼ φ(kⱼ) vⱼᵀ, z = Σⱼ φ(kⱼ): O(T) for fixed widths (N3, linear transformers).
 
     Equal to weights φ(qᵢ)ᵀφ(kⱼ) / Σⱼ φ(qᵢ)ᵀφ(kⱼ), which softmax would take O(T²) for. Causal sums run over j ≤ i: those of
     earlier chunks as a running S, those inside a chunk as a masked product. `key_mask` (*, S) is false for keys to
@@ -151,7 +151,7 @@ def _causal_sums(q: Tensor, k: Tensor, v: Tensor, chunk: int) -> Tensor:
 
 
 class LinearAttention(Module):
-    """◆ `linear_attention` in several heads between projections; names and shapes of parameters as in MultiheadAttention.
+    """`linear_attention` in several heads between projections; names and shapes of parameters as in MultiheadAttention.
 
     Shape: (*, T, E) → the same; in_proj_weight (3E, E) from Xavier's uniform rule, in_proj_bias (3E,) zero, out_proj
 
@@ -206,7 +206,7 @@ class LinearAttention(Module):
 
 
 class LinearTransformerLayer(Module):
-    """◆ A transformer layer around `LinearAttention`: x + attention, x + two-layer network, each normalised (N3).
+    """A transformer layer around `LinearAttention`: x + attention, x + two-layer network, each normalised (N3).
 
     Names of parameters as in TransformerEncoderLayer. Shape: (*, T, d_model) → the same
 

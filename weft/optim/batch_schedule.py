@@ -1,4 +1,4 @@
-"""A schedule for the batch size: growing batches in place of shrinking learning rates (◆, N2 §3.4.3)."""
+"""A schedule for the batch size: growing batches in place of shrinking learning rates (N2 §3.4.3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BatchSizeSchedule"]
 
 
 class BatchSizeSchedule:
-    """The batch size grows by a factor at each milestone (◆, N2 §3.4.3; Smith et al., 2018).
+    """The batch size grows by a factor at each milestone (N2 §3.4.3; Smith et al., 2018).
 
     |B|_t = |B|₀ · growth^(number of milestones ≤ t), at most `max_batch_size`
 

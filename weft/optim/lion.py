@@ -15,7 +15,7 @@ __all__ = ["Lion"]
 
 
 class Lion(Optimizer):
-    """Every weight moves by ε in the direction of the sign of its momentum (◆; Chen et al., 2023).
+    """Every weight moves by ε in the direction of the sign of its momentum (Chen et al., 2023).
 
     θ ← (1 − ε λ) θ − ε sign(β₁ m + (1 − β₁) g),   m ← β₂ m + (1 − β₂) g
 

@@ -1,4 +1,4 @@
-"""Momentum in the form of the lecture notes: a velocity that carries the learning rate (◆, N2 §3.4.4)."""
+"""Momentum in the form of the lecture notes: a velocity that carries the learning rate (N2 §3.4.4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["HeavyBall", "Nesterov"]
 
 
 class HeavyBall(Optimizer):
-    """Momentum γ as the velocity of a heavy ball (◆, N2 §3.4.4).
+    """Momentum γ as the velocity of a heavy ball (N2 §3.4.4).
 
     v ← γ v − ε g,   θ ← θ + v
 
@@ -56,7 +56,7 @@ class HeavyBall(Optimizer):
 
 
 class Nesterov(Optimizer):
-    """Nesterov's momentum: the gradient is taken where the velocity is about to lead (◆, N2 §3.4.4).
+    """Nesterov's momentum: the gradient is taken where the velocity is about to lead (N2 §3.4.4).
 
     v ← γ v − ε ∇J(θ + γ v),   θ ← θ + v
 

@@ -1,4 +1,4 @@
-"""Regularisation outside the optimiser: L1 and L2 with a strength for each layer, max-norm, Fiedler (◆, N1 §2.2)."""
+"""Regularisation outside the optimiser: L1 and L2 with a strength for each layer, max-norm, Fiedler (N1 §2.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Strength = float | Sequence[float] | Mapping[str, float]
 
 
 def l1_penalty(parameters: Module | Iterable[Any], strength: Strength = 1.0) -> Tensor:
-    """Σ λ_i ‖θ_i‖₁: many weights become exactly 0 (◆, N1 §2.2).
+    """Σ λ_i ‖θ_i‖₁: many weights become exactly 0 (N1 §2.2).
 
     `parameters` is a module, or tensors, or (name, tensor) pairs. `strength` is one λ, or one for each parameter, or a
     mapping from patterns of names to λ: {'encoder.*': 1e-4, '*.weight': 1e-5}; the first pattern that fits counts,
@@ -30,7 +30,7 @@ def l1_penalty(parameters: Module | Iterable[Any], strength: Strength = 1.0) -> 
 
 
 def l2_penalty(parameters: Module | Iterable[Any], strength: Strength = 1.0) -> Tensor:
-    """Σ λ_i ‖θ_i‖² / 2, whose gradient is that of weight decay λ_i (◆, N1 §2.2); arguments as in `l1_penalty`."""
+    """Σ λ_i ‖θ_i‖² / 2, whose gradient is that of weight decay λ_i (N1 §2.2); arguments as in `l1_penalty`."""
     return _penalty(
         parameters, strength, lambda x: (x * x.conj()).real.sum() / 2 if x.is_complex() else (x * x).sum() / 2
     )
@@ -63,7 +63,7 @@ def _strengths(strength: Strength, names: list[str]) -> list[float]:
 
 @no_grad()
 def max_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, dim: int = 0) -> None:
-    """Scale the weights into each unit back to a norm of at most c, in place, after a step of the optimiser (◆, O4).
+    """Scale the weights into each unit back to a norm of at most c, in place, after a step of the optimiser.
 
     W_i ← W_i · min(1, c / ‖W_i‖), where i runs over `dim` (0: the outputs of Linear and Conv)
     """
@@ -109,7 +109,7 @@ def fiedler_value(weights: Sequence[Tensor]) -> Tensor:
 
 
 def fiedler_penalty(model: Module | Sequence[Tensor], strength: float = 1.0) -> Tensor:
-    """δ λ₂: Fiedler regularisation, which weakens edges that hold parts of the network together (◆, N1 §2.2; Tam and
+    """δ λ₂: Fiedler regularisation, which weakens edges that hold parts of the network together (N1 §2.2; Tam and
     Dunson, 2020). `model` is a chain of linear layers, or their weight matrices from input to output."""
     weights = model
     if isinstance(model, Module):

@@ -1,4 +1,4 @@
-"""The learning-rate range test: one short run with a growing rate shows which rates train and which diverge (◆)."""
+"""The learning-rate range test: one short run with a growing rate shows which rates train and which diverge."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lr_range_test(
     smoothing: float = 0.05,
     diverged_at: float = 4.0,
 ) -> RangeTest:
-    """Train for up to `steps` batches while the rate grows from start_lr to end_lr in equal ratios (◆; Smith, 2017).
+    """Train for up to `steps` batches while the rate grows from start_lr to end_lr in equal ratios (Smith, 2017).
 
     ε_i = start_lr · (end_lr / start_lr)^(i / (steps − 1))
 
