@@ -47,7 +47,13 @@ SHORT = {
     "shakespeare-char": (["epochs=3", "width=16", "layers=1", "context=32", "heads=2"], "The king"),
 }
 DEEP = {"cifar10-resnet20"}  # compiling twenty layers takes longer than a test should
-STUDIES = {"bias-variance": ["repeats=20", "degrees=1,3,6"], "double-descent": ["repeats=3", "widths=5,20,40,80,400"]}
+STUDIES = {  # recipe → settings that make it quick, rows of its table
+    "bias-variance": (["repeats=20", "degrees=1,3,6"], 3),
+    "double-descent": (["repeats=3", "widths=5,20,40,80,400"], 5),
+    "epoch-double-descent": (["epochs=200", "repeats=5"], 53),
+    "gradient-noise": (["examples=60", "hidden=4", "draws=30", "batches=1,10,40", "middle=4"], 3),
+    "momentum-rates": (["steps=60"], 60),
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,7 +71,7 @@ def files(tmp_path_factory) -> Path:
 
 
 def short(name: str, root: Path, folder: Path, *more: str, **options) -> recipes.Result:
-    words = [*(SHORT[name][0] if name in SHORT else STUDIES[name]), *more]
+    words = [*(SHORT if name in SHORT else STUDIES)[name][0], *more]
     return recipes.run(name, words, root=root, folder=folder, progress=False, **options)
 
 
@@ -93,7 +99,7 @@ def test_a_short_run_learns_and_is_loaded_again(name, files, tmp_path):
 def test_a_study_writes_a_run_folder_and_has_no_model(name, tmp_path):
     result = short(name, None, tmp_path / "run")
     assert RunFolder(result.folder).result["figures"] == result.figures
-    assert len(RunFolder(result.folder).rows("epoch")) == len(STUDIES[name][1].split(","))
+    assert len(RunFolder(result.folder).rows("epoch")) == STUDIES[name][1]
     assert (result.folder / "environment.json").exists()
     with pytest.raises(OptionError, match=f"{name} is a study"):
         recipes.load(result.folder)
@@ -116,7 +122,12 @@ def test_digits_mlp_reaches_its_goal(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["digits-logistic", "moons-mlp", "perceptron-2d", "polynomial-fit", "bias-variance", "double-descent"]
+    "name",
+    [
+        *("digits-logistic", "moons-mlp", "perceptron-2d", "polynomial-fit"),
+        *("bias-variance", "double-descent", "momentum-rates", "epoch-double-descent"),
+        pytest.param("gradient-noise", marks=pytest.mark.slow),
+    ],
 )
 def test_recipes_without_files_reach_their_goals(name, tmp_path):
     result = recipes.run(name, folder=tmp_path, progress=False)
