@@ -46,6 +46,9 @@ class dtype:  # PyTorch spells it in lower case
         return complex128 if self is float64 else complex64
 
 
+DtypeLike = dtype | np.dtype | type | str  # what `as_dtype` takes
+
+
 def _named(name: str) -> dtype:
     return dtype.by_name[name]
 

@@ -68,49 +68,61 @@ class Tensor(Borders):
     # ------------------------------------------------------------------------------- geometry
     @property
     def shape(self) -> Size:
+        """The size of every dimension."""
         return Size(self.array.shape)
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return self.array.ndim
 
     @property
     def dtype(self) -> dtype:
+        """The element type, such as `weft.float32`."""
         return dtype.by_numpy[self.array.dtype]
 
     @property
     def device(self) -> device:
+        """Where the memory lies."""
         return CPU
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return self.array.itemsize
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.array.size * self.array.itemsize
 
     def size(self, dim: int | None = None) -> Any:
+        """The size of one dimension, or of all (`shape`)."""
         return self.shape if dim is None else self.shape[wrap_dim(dim, self.ndim, "size")]
 
     def dim(self) -> int:
+        """The number of dimensions."""
         return self.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
+        """The number of elements."""
         return self.shape.numel()
 
     nelement = numel
 
     def element_size(self) -> int:
+        """Bytes of one element."""
         return self.dtype.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
+        """How many elements of memory lie between neighbours along one dimension, or along each."""
         strides = tuple(s // self.array.itemsize for s in self.array.strides)
         return strides if dim is None else strides[wrap_dim(dim, self.ndim, "stride")]
 
     def storage_offset(self) -> int:
+        """At which element of the memory this tensor begins."""
         return (self.data_ptr() - Storage(self).start) // self.array.itemsize if self.array.size else 0
 
     def _window(self) -> ndarray:
@@ -118,9 +130,11 @@ class Tensor(Borders):
         return self.array
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory without gaps, the last dimension first."""
         return self.array.flags.c_contiguous
 
     def data_ptr(self) -> int:
+        """The address of the first element."""
         return self.array.__array_interface__["data"][0]
 
     def untyped_storage(self) -> Storage:
@@ -133,15 +147,19 @@ class Tensor(Borders):
         return self._base is not None
 
     def is_floating_point(self) -> bool:
+        """Whether the elements are floating-point numbers."""
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
+        """Whether the elements are complex numbers."""
         return self.dtype.is_complex
 
     def is_signed(self) -> bool:
+        """Whether the elements may be negative."""
         return self.dtype.is_signed
 
     def is_same_size(self, other: Tensor) -> bool:
+        """Whether both have the same shape."""
         if not isinstance(other, Tensor):
             raise TypeError(f"is_same_size: expected a tensor, got {type(other).__name__}")
         return self.shape == other.shape
@@ -153,19 +171,23 @@ class Tensor(Borders):
         return (self.data_ptr(), self.shape, self.stride()) == (tensor.data_ptr(), tensor.shape, tensor.stride())
 
     def is_conj(self) -> bool:
+        """False: conjugation, signs and views of inference are computed at once, never left pending."""
         return False
 
     is_neg = is_inference_view = is_conj
 
     def is_inference(self) -> bool:
+        """Whether this tensor was made in `inference_mode`."""
         return self._inference
 
     def get_device(self) -> int:
+        """−1: the number of no graphics card."""
         return -1
 
     # ------------------------------------------------------------------------ place on the tape
     @property
     def requires_grad(self) -> bool:
+        """Whether gradients with respect to this tensor are wanted."""
         return self._needs_grad
 
     @requires_grad.setter
@@ -194,18 +216,22 @@ class Tensor(Borders):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor."""
         return self.node is None
 
     @property
     def grad_fn(self) -> tape.Node | None:
+        """The recorded operation that made this tensor; None for a leaf."""
         return self.node
 
     @property
     def output_nr(self) -> int:
+        """Which result of that operation this tensor is."""
         return self.node.index or 0 if self.node is not None else 0
 
     @property
     def retains_grad(self) -> bool:
+        """Whether `retain_grad` was asked for."""
         return self._retains
 
     @property
@@ -361,6 +387,7 @@ class Tensor(Borders):
         return kind in "fc" and bool(np.isnan(self.array).any())
 
     def _as_subclass(self, cls: type) -> Tensor:
+        """The same memory and history as an object of a subclass."""
         if not (isinstance(cls, type) and issubclass(cls, Tensor)):
             raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
         out = new(cls)

@@ -231,4 +231,5 @@ class set_detect_anomaly(detect_anomaly):
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether backward passes look for NaN."""
     return switches.anomaly

@@ -205,7 +205,14 @@ def _same(self: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 Tensor.pin_memory = Tensor.share_memory_ = Tensor.to_dense = _same
-Tensor.is_pinned = Tensor.is_shared = lambda self, *_: False
+
+
+def _is_special(self: Tensor, *_: Any) -> bool:
+    """False: memory is neither pinned nor shared between processes."""
+    return False
+
+
+Tensor.is_pinned = Tensor.is_shared = _is_special
 Tensor.is_sparse_csr = Tensor.is_nested = Tensor.is_mps = Tensor.is_xpu = Tensor.is_mkldnn = False
 
 

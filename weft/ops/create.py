@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..autograd.modes import mode
 from ..device import device as device_type
-from ..dtype import COMPLEX, FLOAT, INTEGER
+from ..dtype import COMPLEX, FLOAT, INTEGER, DtypeLike
 from ..dtype import dtype as dtype_type
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..sizes import Size
@@ -244,9 +244,6 @@ def kind_of(dtype: Any) -> dtype_type:
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
-_OPTIONS = dict(dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False)
-
-
 def constructor(body: Callable[..., Any]) -> Callable[..., Tensor]:
     """Publish a function that makes an array (or tensor) under the options of PyTorch's constructors.
 
@@ -256,12 +253,11 @@ def constructor(body: Callable[..., Any]) -> Callable[..., Tensor]:
     name = body.__name__
     varargs = inspect.getfullargspec(body).varargs == "size"
 
-    @functools.wraps(body)
     def public(
         *args: Any,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
+        dtype: DtypeLike | None = None,
+        layout: str | None = None,
+        device: device_type | str | None = None,
         requires_grad: bool = False,
         pin_memory: bool = False,
         out: Tensor | None = None,
@@ -279,14 +275,15 @@ def constructor(body: Callable[..., Any]) -> Callable[..., Tensor]:
             result = write_out(out, result, name)
         return result.requires_grad_() if requires_grad else result
 
-    public.__signature__ = _with_options(inspect.signature(body))
+    options = inspect.signature(public)
+    functools.update_wrapper(public, body)
+    public.__signature__ = _with_options(inspect.signature(body), options)
     return operation(name, method=False, differentiable=False, kind="constructor")(public)
 
 
-def _with_options(signature: inspect.Signature) -> inspect.Signature:
-    own = [p for p in signature.parameters.values() if p.name != "dtype"]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    shared = [inspect.Parameter(n, keyword, default=v) for n, v in {**_OPTIONS, "out": None}.items()]
+def _with_options(body: inspect.Signature, options: inspect.Signature) -> inspect.Signature:
+    own = [p for p in body.parameters.values() if p.name != "dtype"]
+    shared = [p for p in options.parameters.values() if p.kind is p.KEYWORD_ONLY]
     return inspect.Signature(sorted(own + shared, key=lambda p: p.kind), return_annotation=Tensor)
 
 
@@ -322,19 +319,19 @@ def _kind_with_out(kind: dtype_type | None, out: Tensor, name: str) -> dtype_typ
 
 
 @constructor
-def zeros(*size: int, dtype: Any) -> np.ndarray:
+def zeros(*size: int | Sequence[int], dtype: Any) -> np.ndarray:
     """A tensor filled with 0."""
     return np.zeros(shape_from(size, "zeros"), kind_of(dtype).np)
 
 
 @constructor
-def ones(*size: int, dtype: Any) -> np.ndarray:
+def ones(*size: int | Sequence[int], dtype: Any) -> np.ndarray:
     """A tensor filled with 1."""
     return np.ones(shape_from(size, "ones"), kind_of(dtype).np)
 
 
 @constructor
-def empty(*size: int, dtype: Any, memory_format: Any = None) -> np.ndarray:
+def empty(*size: int | Sequence[int], dtype: Any, memory_format: Any = None) -> np.ndarray:
     """A tensor whose elements are whatever the memory held."""
     return np.empty(shape_from(size, "empty"), kind_of(dtype).np)
 

@@ -5,6 +5,8 @@ Gradients are written in tensor operations on the factors, so that derivatives o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..errors import AutogradError, OptionError, ShapeError
@@ -112,7 +114,10 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return _cholesky("cholesky", input, upper, True)[0]
 
 
-CholeskyEx = named_result("cholesky_ex", "L info")
+@named_result("cholesky_ex")
+class CholeskyEx(NamedTuple):
+    L: Tensor
+    info: Tensor
 
 
 @operation("linalg.cholesky_ex", method=False, out=True)
@@ -203,7 +208,10 @@ def _qr_slope_tall(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
     return adjoint(TRIANGULAR(r, adjoint(left), upper=True, unit=False))
 
 
-QrResult = named_result("qr", "Q R")
+@named_result("qr")
+class QrResult(NamedTuple):
+    Q: Tensor
+    R: Tensor
 
 
 @operation("linalg.qr", method=False, out=True)
@@ -237,7 +245,12 @@ class Geqrf(Opaque):
 
 
 GEQRF = Geqrf()
-GeqrfResult = named_result("geqrf", "a tau")
+
+
+@named_result("geqrf")
+class GeqrfResult(NamedTuple):
+    a: Tensor
+    tau: Tensor
 
 
 @operation(out=True, differentiable=False)

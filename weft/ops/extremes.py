@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,7 +121,10 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extreme(AMIN, input, dim, keepdim, "amin")
 
 
-Aminmax = named_result("aminmax", ("min", "max"))
+@named_result("aminmax")
+class Aminmax(NamedTuple):
+    min: Tensor
+    max: Tensor
 
 
 @axis_operation(exact_out=True)
@@ -175,7 +178,16 @@ def taken(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, 
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-Max, Min = named_result("max", ("values", "indices")), named_result("min", ("values", "indices"))
+@named_result("max")
+class Max(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+@named_result("min")
+class Min(NamedTuple):
+    values: Tensor
+    indices: Tensor
 
 
 def _max_or_min(input: Tensor, dim: Any, keepdim: bool, other: Any, name: str) -> Any:

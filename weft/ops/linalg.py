@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,7 +103,15 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 # ---------------------------------------------------------------------------------------- least squares
 
-LeastSquares = named_result("lstsq", "solution residuals rank singular_values")
+
+@named_result("lstsq")
+class LeastSquares(NamedTuple):
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
@@ -333,7 +341,11 @@ def _range_basis(A: Tensor, columns: int, niter: int, center: Tensor | None) -> 
     return basis
 
 
-LowRank = named_result("svd_lowrank", "U S V")
+@named_result("svd_lowrank")
+class LowRank(NamedTuple):
+    U: Tensor
+    S: Tensor
+    V: Tensor
 
 
 @operation(method=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,7 +105,17 @@ def _factored(name: str, A: Tensor, pivot: bool, check: bool) -> tuple[Tensor, T
     return LU(A, check=name if check else "")
 
 
-LuFactor, LuFactorEx = named_result("lu_factor", "LU pivots"), named_result("lu_factor_ex", "LU pivots info")
+@named_result("lu_factor")
+class LuFactor(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+
+
+@named_result("lu_factor_ex")
+class LuFactorEx(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
 
 
 @operation("linalg.lu_factor", method=False, out=True)
@@ -127,7 +137,11 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tens
     return (packed, pivots, info) if get_infos else (packed, pivots)
 
 
-LuResult = named_result("lu", "P L U")
+@named_result("lu")
+class LuResult(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 
 def _unpacked(packed: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,7 +158,11 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> LuResult:
     return LuResult(PIVOT_MATRIX(pivots, rows=A.shape[-2], kind=A.dtype), *_unpacked(packed))
 
 
-LuUnpack = named_result("lu_unpack", "P L U")
+@named_result("lu_unpack")
+class LuUnpack(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 
 @operation(method=False, out=True)
@@ -267,7 +285,19 @@ def _ldl_blocks(pivots: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 LDL, LDL_SOLVE = Ldl(), LdlSolve()
-LdlFactor, LdlFactorEx = named_result("ldl_factor", "LD pivots"), named_result("ldl_factor_ex", "LD pivots info")
+
+
+@named_result("ldl_factor")
+class LdlFactor(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+
+
+@named_result("ldl_factor_ex")
+class LdlFactorEx(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
 
 
 def _ldl(name: str, A: Tensor, hermitian: bool, check: bool) -> tuple[Tensor, Tensor, Tensor]:

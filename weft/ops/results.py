@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections.abc import Callable
+from typing import TypeVar
 
 __all__ = ["named_result"]
 
+Result = TypeVar("Result", bound=tuple)
 
-def named_result(name: str, fields: str | tuple[str, ...]) -> type[tuple]:
-    """A named tuple whose `repr` is `weft.return_types.name(` and a line for each part."""
-    made = namedtuple(name, fields)
-    made.__repr__ = _shown
-    return made
+
+def named_result(name: str) -> Callable[[type[Result]], type[Result]]:
+    """Let a NamedTuple print as `weft.return_types.name(` and a line for each part."""
+
+    def enter(cls: type[Result]) -> type[Result]:
+        cls.__name__ = cls.__qualname__ = name
+        cls.__repr__ = _shown
+        return cls
+
+    return enter
 
 
 def _shown(self: tuple) -> str:

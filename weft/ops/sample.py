@@ -7,6 +7,7 @@ compile) can take over by setting `mode.sampling`. Results are plain tensors out
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def bernoulli_mask(shape: Any, keep_probability: float, generator: Any = None) -
 
 
 @constructor
-def rand(*size: int, dtype: Any, generator: Any = None) -> Tensor:
+def rand(*size: int | Sequence[int], dtype: Any, generator: Any = None) -> Tensor:
     """Uniform on [0, 1)."""
     return draw("rand", "uniform", generator, shape_from(size, "rand"), kind_of(dtype).np)
 
@@ -120,7 +121,7 @@ def uniform(low: float = 0.0, high: float = 1.0, size: Any = None, *, dtype: Any
 
 
 @constructor
-def randn(*size: int, dtype: Any, generator: Any = None) -> Tensor:
+def randn(*size: int | Sequence[int], dtype: Any, generator: Any = None) -> Tensor:
     """Standard normal; a complex number has variance 1, half in each part."""
     return draw("randn", "normal", generator, shape_from(size, "randn"), kind_of(dtype).np)
 

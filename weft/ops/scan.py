@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -229,8 +229,16 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     return _along(LOGCUMSUMEXP, input, dim, "logcumsumexp")
 
 
-Cummax = named_result("cummax", ("values", "indices"))
-Cummin = named_result("cummin", ("values", "indices"))
+@named_result("cummax")
+class Cummax(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+@named_result("cummin")
+class Cummin(NamedTuple):
+    values: Tensor
+    indices: Tensor
 
 
 def _running_extreme(primitive: Along, x: Tensor, dim: int, name: str) -> tuple[Tensor, Tensor]:

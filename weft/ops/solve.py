@@ -7,7 +7,7 @@ empty name nothing is checked and `info` tells what LAPACK said.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -241,7 +241,10 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return _solved("linalg.solve", A, B, left, True)[0]
 
 
-SolveEx = named_result("solve_ex", "result info")
+@named_result("solve_ex")
+class SolveEx(NamedTuple):
+    result: Tensor
+    info: Tensor
 
 
 @operation("linalg.solve_ex", method=False, out=True)
@@ -264,7 +267,10 @@ def solve_triangular(
     return result if out is None else write_out(out, result, "linalg.solve_triangular")
 
 
-TriangularSolve = named_result("triangular_solve", "solution cloned_coefficient")
+@named_result("triangular_solve")
+class TriangularSolve(NamedTuple):
+    solution: Tensor
+    cloned_coefficient: Tensor
 
 
 @operation(out=True)
@@ -300,7 +306,10 @@ def inverse(input: Tensor) -> Tensor:
     return _inverse(input, "inverse")
 
 
-InvEx = named_result("inv_ex", "inverse info")
+@named_result("inv_ex")
+class InvEx(NamedTuple):
+    inverse: Tensor
+    info: Tensor
 
 
 @operation("linalg.inv_ex", method=False, out=True)
@@ -366,7 +375,10 @@ def det(input: Tensor) -> Tensor:
     return DET(input)
 
 
-SlogdetResult = named_result("slogdet", "sign logabsdet")
+@named_result("slogdet")
+class SlogdetResult(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
 
 
 @operation(out=True)

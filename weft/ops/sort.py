@@ -7,7 +7,7 @@ and takes the values with `gather`, so that gradients follow the places.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,10 +104,29 @@ register_module(__name__)
 
 # ----------------------------------------------------------------------------------------- sorting
 
-Sort = named_result("sort", ("values", "indices"))
-Topk = named_result("topk", ("values", "indices"))
-Kthvalue = named_result("kthvalue", ("values", "indices"))
-Mode = named_result("mode", ("values", "indices"))
+
+@named_result("sort")
+class Sort(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+@named_result("topk")
+class Topk(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+@named_result("kthvalue")
+class Kthvalue(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+@named_result("mode")
+class Mode(NamedTuple):
+    values: Tensor
+    indices: Tensor
 
 
 def order_of(x: Tensor, dim: int, descending: bool, name: str) -> Tensor:
@@ -181,8 +200,17 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Mode:
 
 # ------------------------------------------------------------------------------------------ medians
 
-Median = named_result("median", ("values", "indices"))
-Nanmedian = named_result("nanmedian", ("values", "indices"))
+
+@named_result("median")
+class Median(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+@named_result("nanmedian")
+class Nanmedian(NamedTuple):
+    values: Tensor
+    indices: Tensor
 
 
 class MedianOfAll(Selected):

@@ -8,7 +8,7 @@ Bessel functions are in `bessel.py`, polynomials in `orthogonal.py`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -378,7 +378,10 @@ def also(name: str, original: str) -> None:
     )
 
 
-frexp_result = named_result("frexp", ["mantissa", "exponent"])
+@named_result("frexp")
+class frexp_result(NamedTuple):
+    mantissa: Tensor
+    exponent: Tensor
 
 
 @operation(out=True)

@@ -8,7 +8,7 @@ contribute nothing to the terms that would divide by their difference.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -134,8 +134,18 @@ class Eigvals(Opaque):
 
 
 EIGH, EIGVALSH, EIG, EIGVALS = Eigh(), Eigvalsh(), Eig(), Eigvals()
-EigResult = named_result("linalg_eig", "eigenvalues eigenvectors")
-EighResult = named_result("linalg_eigh", "eigenvalues eigenvectors")
+
+
+@named_result("linalg_eig")
+class EigResult(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+@named_result("linalg_eigh")
+class EighResult(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 def _triangle_name(name: str, UPLO: Any) -> str:
@@ -233,8 +243,20 @@ class Svdvals(Opaque):
 
 
 SVD, SVDVALS = Svd(), Svdvals()
-SvdResult = named_result("linalg_svd", "U S Vh")
-OldSvdResult = named_result("svd", "U S V")
+
+
+@named_result("linalg_svd")
+class SvdResult(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+@named_result("svd")
+class OldSvdResult(NamedTuple):
+    U: Tensor
+    S: Tensor
+    V: Tensor
 
 
 def _no_driver(name: str, driver: Any) -> None:

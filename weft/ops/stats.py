@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -312,8 +312,16 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return HISTC(input, bins=int(bins), low=float(min), high=float(max))
 
 
-Histogram = named_result("histogram", ("hist", "bin_edges"))
-Histogramdd = named_result("histogramdd", ("hist", "bin_edges"))
+@named_result("histogram")
+class Histogram(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
+
+@named_result("histogramdd")
+class Histogramdd(NamedTuple):
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
 
 
 def _edges(values: np.ndarray, bins: Any, limits: Any, kind: np.dtype, name: str) -> np.ndarray:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
-from ..dtype import FLOAT
+from ..device import device as device_type
+from ..dtype import FLOAT, DtypeLike
 from ..errors import DtypeError, ShapeError
 from ..runtime.lazy import LazyModule
 from ..tensor import Tensor
@@ -54,14 +55,13 @@ def window(body: Callable[..., np.ndarray]) -> Callable[..., Tensor]:
     """Publish `signal.windows.NAME(M, *, …)`; `body(k, last, **options)` gives the samples at places k."""
     name = f"signal.windows.{body.__name__}"
 
-    @functools.wraps(body)
     def public(
         M: int,
         *,
         sym: bool = True,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
+        dtype: DtypeLike | None = None,
+        layout: str | None = None,
+        device: device_type | str | None = None,
         requires_grad: bool = False,
         **options: Any,
     ) -> Tensor:
@@ -76,10 +76,8 @@ def window(body: Callable[..., np.ndarray]) -> Callable[..., Tensor]:
         return made(samples.astype(kind.np), requires_grad, device)
 
     own = [p for p in inspect.signature(body).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    shared = [
-        p for p in inspect.signature(public, follow_wrapped=False).parameters.values() if p.name not in ("M", "options")
-    ]
-    first = inspect.Parameter("M", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=int)
+    first, *shared, _ = inspect.signature(public).parameters.values()
+    functools.update_wrapper(public, body)
     public.__signature__ = inspect.Signature([first, *own, *shared], return_annotation=Tensor)
     return operation(name, method=False, differentiable=False, kind="constructor")(public)
 
