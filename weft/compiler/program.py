@@ -345,69 +345,21 @@ def _finished(
     whole: bool,
 ) -> Program:
     """Name the outputs of the graph: results, what is stored, and the final values of states."""
-    graph = tracer.graph
-    outputs: dict[Value, int] = {}
-    positions = {id(proxy): position for position, (proxy, _) in enumerate(proxies)}
-    known = {id(array): x for x, array in tracer.captured}
-
-    users: dict[Value, int] = {}
-
-    def resolved(x: Any) -> Result:
-        if type(x) is Number:
-            tracer.ledger.wanted.add(x._index)
-            return NUMBER, x._index
-        if not isinstance(x, Tensor):
-            return OBJECT, x
-        if id(x) in positions:
-            return ARGUMENT, positions[id(x)]
-        array = x.__dict__["array"]
-        if id(array) in known and array.__class__ is not Stand:
-            return OBJECT, x
-        value = tracer.value(x)
-        number = outputs.setdefault(value, len(outputs))
-        return (OUTPUT if users.setdefault(value, id(x)) == id(x) else COPY), number
-
+    graph, outputs = tracer.graph, _Outputs(tracer, proxies)
     leaves, spec = tree_flatten(result)
     backward = split_backward(tracer, leaves, [proxy for proxy, _ in proxies])
-    results = [resolved(x) for x in leaves]
-    own = {id(tracer.stands[id(array)]): x for x, array in tracer.captured}
-
-    def stored(x: Any) -> Result:
-        if isinstance(x, Tensor):
-            kept = own.get(id(x.__dict__["array"]))
-            return resolved(x) if kept is None else (OBJECT, kept)
-        leaves, containers = tree_flatten(x) if isinstance(x, (tuple, list, dict)) else ([x], LEAF)
-        return resolved(x) if containers is LEAF else (TREE, (containers, [stored(leaf) for leaf in leaves]))
-
-    stores = []
-    for table, key, before, now in tracer.journal.changes():
-        if key == "array":
-            _write_back(tracer, before, now)
-        if key != "_grad" and (key in ENGINE_ATTRIBUTES or not _is_traced(now) or (id(table), key) in around.places):
-            continue
-        if now is not before or (id(table), key) not in tracer.journal.reads:
-            stores.append((table, key, stored(None if now is MISSING else now)))
-    for place, now in classified(around, carried):
-        stores.append((place.holder if isinstance(place.holder, dict) else place, place.key, stored(now)))
-    for position, (proxy, x) in enumerate(proxies):
-        now = proxy.__dict__.get("_grad")
-        if now is not x.__dict__.get("_grad"):
-            stores.append((position, "_grad", resolved(now)))
-    written = []
-    for position, (proxy, _) in enumerate(proxies):
-        memory = tracer.stand(proxy).memory
-        if memory.version:
-            written.append((position, outputs.setdefault(memory.value, len(outputs))))
-    effects = [(call, *_taken(resolved, given)) for call, *given in tracer.effects]
+    results = [outputs.resolved(x) for x in leaves]
+    stores, written = outputs.stores(around, carried), outputs.written()
+    effects = [(call, *_taken(outputs.resolved, given)) for call, *given in tracer.effects]
     ledger = tracer.ledger if tracer.ledger.entries else None
     if ledger is not None:
         ledger.close()
     asked = [] if ledger is None else _asked(ledger)
     late = [] if ledger is None else [(k, v) for k, v in ledger.items.items() if k not in dict(asked)]
-    items = [(k, outputs.setdefault(v, len(outputs))) for k, v in late]
-    count = len(outputs)
-    saved = [outputs.setdefault(v, len(outputs)) for v in (backward.saved if backward is not None else ())]
-    graph.outputs = list(outputs)
+    items = [(k, outputs.number(v)) for k, v in late]
+    count = len(outputs.numbers)
+    saved = [outputs.number(v) for v in (backward.saved if backward is not None else ())]
+    graph.outputs = list(outputs.numbers)
     for memory, state in tracer.sources:
         state.final = None if memory.value is state.value else memory.value
     first = cut(graph, [v for _, v in asked], len(proxies)) if asked and not whole else None
@@ -432,6 +384,72 @@ def _finished(
         changed=[x for x, array in tracer.captured if tracer.stands[id(array)].memory.version],
         guards=tracer.journal.guards,
     )
+
+
+class _Outputs:
+    """The values of a graph that somebody needs, numbered as they are asked for."""
+
+    def __init__(self, tracer: Tracer, proxies: list[tuple[Tensor, Tensor]]) -> None:
+        self.tracer, self.proxies = tracer, proxies
+        self.numbers: dict[Value, int] = {}
+        self.users: dict[Value, int] = {}  # the tensor that an output becomes; others get copies of it
+        self.positions = {id(proxy): position for position, (proxy, _) in enumerate(proxies)}
+        self.known = {id(array) for _, array in tracer.captured}
+
+    def number(self, value: Value) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def resolved(self, x: Any) -> Result:
+        """What a plan gives in the place of x."""
+        if type(x) is Number:
+            self.tracer.ledger.wanted.add(x._index)
+            return NUMBER, x._index
+        if not isinstance(x, Tensor):
+            return OBJECT, x
+        if id(x) in self.positions:
+            return ARGUMENT, self.positions[id(x)]
+        array = x.__dict__["array"]
+        if id(array) in self.known and array.__class__ is not Stand:
+            return OBJECT, x
+        value = self.tracer.value(x)
+        number = self.number(value)
+        return (OUTPUT if self.users.setdefault(value, id(x)) == id(x) else COPY), number
+
+    def stores(self, around: Surroundings, carried: Carried) -> list[tuple[Any, Any, Result]]:
+        """What the function left in attributes, containers and gradients: (table, place or argument, key, content)."""
+        tracer = self.tracer
+        own = {id(tracer.stands[id(array)]): x for x, array in tracer.captured}
+        stores: list[tuple[Any, Any, Result]] = []
+        for table, key, before, now in tracer.journal.changes():
+            if key == "array":
+                _write_back(tracer, before, now)
+            elsewhere = key in ENGINE_ATTRIBUTES or not _is_traced(now) or (id(table), key) in around.places
+            if elsewhere and key != "_grad":
+                continue
+            if now is not before or (id(table), key) not in tracer.journal.reads:
+                stores.append((table, key, self._stored(None if now is MISSING else now, own)))
+        for place, now in classified(around, carried):
+            holder = place.holder if isinstance(place.holder, dict) else place
+            stores.append((holder, place.key, self._stored(now, own)))
+        for position, (proxy, x) in enumerate(self.proxies):
+            now = proxy.__dict__.get("_grad")
+            if now is not x.__dict__.get("_grad"):
+                stores.append((position, "_grad", self.resolved(now)))
+        return stores
+
+    def _stored(self, x: Any, own: dict[int, Tensor]) -> Result:
+        if isinstance(x, Tensor):
+            kept = own.get(id(x.__dict__["array"]))
+            return self.resolved(x) if kept is None else (OBJECT, kept)
+        leaves, containers = tree_flatten(x) if isinstance(x, (tuple, list, dict)) else ([x], LEAF)
+        if containers is LEAF:
+            return self.resolved(x)
+        return TREE, (containers, [self._stored(leaf, own) for leaf in leaves])
+
+    def written(self) -> list[tuple[int, int]]:
+        """(position, number) of the arguments whose memory was written to."""
+        memories = [self.tracer.stand(proxy).memory for proxy, _ in self.proxies]
+        return [(position, self.number(m.value)) for position, m in enumerate(memories) if m.version]
 
 
 def _taken(resolved: Callable[[Any], Result], given: Sequence[Any]) -> tuple[list[Result], TreeSpec]:

@@ -201,7 +201,7 @@ def multi_head_attention_forward(
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    (length, examples, width), head_width = query.shape, query.shape[2] // num_heads
+    length, examples, width = query.shape
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
     q, k, v = _projected(query, key, value, weights, in_proj_bias)
     if bias_k is not None and bias_v is not None:
@@ -209,28 +209,10 @@ def multi_head_attention_forward(
         k = weft.cat([k, bias_k.expand(1, examples, width)])
         v = weft.cat([v, bias_v.expand(1, examples, width)])
     kind = query.dtype
-    q, k, v, static_k, static_v = widened(q, k, v, static_k, static_v)
-    heads = lambda x: x.reshape(-1, examples * num_heads, head_width).transpose(0, 1)
-    q = heads(q)  # (N·H, L, d)
-    k = heads(k) if static_k is None else _static("static_k", static_k, examples * num_heads, head_width)
-    v = heads(v) if static_v is None else _static("static_v", static_v, examples * num_heads, head_width)
-    if add_zero_attn:
-        nothing = weft.zeros(examples * num_heads, 1, head_width, dtype=k.dtype)
-        k, v = weft.cat([k, nothing], 1), weft.cat([v, nothing], 1)
+    q, k, v = _in_heads(q, k, v, static_k, static_v, num_heads, add_zero_attn)
     sources = k.shape[1]
     mask = _merged_mask(attn_mask, key_padding_mask, examples, num_heads, length, sources, q.dtype)
-    # with weights asked for, a query that sees no key gets NaN as in PyTorch; without, it gets 0
-    scale, dropped = 1 / math.sqrt(head_width), dropout_p if training else 0.0
-    if need_weights or dropped:
-        scores = (q * scale) @ k.mT  # (N·H, L, S)
-        if need_weights:
-            attention = (scores if mask is None else scores + mask).softmax(-1)
-        else:
-            attention = attention_weights(scores, mask)
-        attention = _dropped(attention, dropped)
-        attended = attention @ v
-    else:
-        attended = _attended(q, k, v, mask, scale)
+    attended, attention = _attended_by_heads(q, k, v, mask, dropout_p if training else 0.0, need_weights)
     joined = attended.transpose(0, 1).reshape(length * examples, width).to(kind)  # heads side by side
     y = linear(joined, out_proj_weight, out_proj_bias).reshape(length, examples, -1)
     if not batched:
@@ -261,6 +243,41 @@ def _projected(
     else:
         weights = weights.chunk(3)
     return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+
+
+def _in_heads(
+    q: Tensor, k: Tensor, v: Tensor, static_k: Tensor | None, static_v: Tensor | None, num_heads: int, add_zero: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values (·, N, E) apart by heads, (N·H, ·, d); `add_zero`: with one more key and value of zeros."""
+    rows, head_width = q.shape[1] * num_heads, q.shape[2] // num_heads
+    q, k, v, static_k, static_v = widened(q, k, v, static_k, static_v)
+    heads = lambda x: x.reshape(-1, rows, head_width).transpose(0, 1)
+    q = heads(q)
+    k = heads(k) if static_k is None else _static("static_k", static_k, rows, head_width)
+    v = heads(v) if static_v is None else _static("static_v", static_v, rows, head_width)
+    if add_zero:
+        nothing = weft.zeros(rows, 1, head_width, dtype=k.dtype)
+        k, v = weft.cat([k, nothing], 1), weft.cat([v, nothing], 1)
+    return q, k, v
+
+
+def _attended_by_heads(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropped: float, need_weights: bool
+) -> tuple[Tensor, Tensor | None]:
+    """What each head attends to (N·H, L, d), and its weights (N·H, L, S) where they were needed.
+
+    With weights asked for, a query that sees no key gets NaN as in PyTorch; without, it gets 0.
+    """
+    scale = 1 / math.sqrt(q.shape[-1])
+    if not need_weights and not dropped:
+        return _attended(q, k, v, mask, scale), None
+    scores = (q * scale) @ k.mT  # (N·H, L, S)
+    if need_weights:
+        attention = (scores if mask is None else scores + mask).softmax(-1)
+    else:
+        attention = attention_weights(scores, mask)
+    attention = _dropped(attention, dropped)
+    return attention @ v, attention
 
 
 def _static(what: str, given: Tensor, rows: int, head_width: int) -> Tensor:
