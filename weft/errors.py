@@ -1,30 +1,40 @@
 """Weft's errors: each says what was expected, what came, and what to do about it.
 
-They derive from the built-in classes that PyTorch raises in the same place, so that code written
-to catch PyTorch's errors catches ours.
+Each is a `WeftError` and also the built-in class that PyTorch raises in the same place, so that code written to catch
+PyTorch's errors catches ours. Packages add their own (files in `io/errors.py`, say); tests/test_raises.py holds the rule.
 """
 
 __all__ = [
     "ArgumentError",
+    "AttributeAccessError",
     "AutogradError",
+    "ConditionError",
     "DeviceError",
+    "DivisionError",
     "DtypeError",
+    "EntryError",
+    "ExportError",
     "GeneratorError",
     "IndexRangeError",
+    "InvalidValueError",
     "LinAlgError",
+    "MissingFileError",
     "MissingImportError",
     "MissingNameError",
+    "NumberRangeError",
     "OptionError",
     "OutOfMemoryError",
     "ShapeError",
+    "StateError",
     "TraceError",
     "TransformError",
+    "UnsupportedError",
     "WeftError",
 ]
 
 
 class WeftError(Exception):
-    """The root of every error that Weft itself raises."""
+    """The root of every error that Weft raises on purpose."""
 
 
 class ShapeError(WeftError, RuntimeError, ValueError):
@@ -65,6 +75,46 @@ class OptionError(WeftError, RuntimeError, ValueError):
 
 class ArgumentError(WeftError, TypeError):
     """An argument of a kind that an operation does not take."""
+
+
+class InvalidValueError(WeftError, ValueError):
+    """An argument of the right kind with a value that cannot be: out of its range, or at odds with another."""
+
+
+class StateError(WeftError, RuntimeError):
+    """Something asked of an object that cannot do it now, or as it was set up."""
+
+
+class UnsupportedError(WeftError, NotImplementedError):
+    """Something that is meaningful, but is not there: no formula, no such combination, a method left to subclasses."""
+
+
+class EntryError(WeftError, KeyError):
+    """A name that a collection does not have, or cannot take."""
+
+
+class AttributeAccessError(WeftError, AttributeError):
+    """An attribute that is not there, is of another kind, or cannot be set."""
+
+
+class ConditionError(WeftError, AssertionError):
+    """What must hold and does not, where PyTorch says so by an assertion."""
+
+
+class MissingFileError(WeftError, FileNotFoundError):
+    """A file or a folder that is not where it was looked for."""
+
+
+class ExportError(WeftError, BufferError):
+    """Memory that cannot be handed to another library, or taken over from it."""
+
+
+class DivisionError(WeftError, ZeroDivisionError):
+    """A division by zero where numbers have no infinity."""
+
+
+class NumberRangeError(WeftError, OverflowError):
+    """A number that no element type can hold."""
 
 
 class OutOfMemoryError(WeftError, RuntimeError, MemoryError):

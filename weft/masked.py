@@ -13,7 +13,7 @@ from typing import Any
 import weft
 
 from .dtype import BOOL, INTEGER, as_dtype, float32, iinfo, int64
-from .errors import DtypeError, ShapeError
+from .errors import DtypeError, InvalidValueError, ShapeError
 from .runtime.lazy import later as _later
 from .tensor import Tensor
 
@@ -93,7 +93,7 @@ def var(
 ) -> Tensor:
     """Σ |x − mean|² / max(count − correction, 0) over the n = count elements that count; correction is 1 by default."""
     if unbiased is not None and correction is not None:
-        raise ValueError("masked.var: give one of unbiased and correction, not both")
+        raise InvalidValueError("masked.var: give one of unbiased and correction, not both")
     taken = (1.0 if unbiased in (None, True) else 0.0) if correction is None else float(correction)
     kind = dtype or (float32 if input.dtype.category <= INTEGER else input.dtype)
     x = input.to(kind)

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import InvalidValueError
+
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
 
@@ -38,7 +40,7 @@ class PrintOptions:
             value = getattr(self, name)
             whole = isinstance(value, int | np.integer) or (name == "threshold" and isinstance(value, float))
             if not whole or isinstance(value, bool) or not value >= 0:
-                raise ValueError(
+                raise InvalidValueError(
                     f"set_printoptions: {name} must be a number ≥ 0, got {value!r}; "
                     f"the default is {type(self).__dataclass_fields__[name].default}"
                 )
@@ -75,7 +77,7 @@ def set_printoptions(
     """
     global _options
     if profile is not None and profile not in PROFILES:
-        raise ValueError(f"set_printoptions: profile {profile!r} is unknown; choose one of {list(PROFILES)}")
+        raise InvalidValueError(f"set_printoptions: profile {profile!r} is unknown; choose one of {list(PROFILES)}")
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changes = {name: value for name, value in given.items() if value is not None}
     start = _options if profile is None else PROFILES[profile]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .dtype import bfloat16, complex64, complex128, float16, float32, float64
+from .errors import ConditionError, InvalidValueError
 from .ops.borders import as_tensor
 from .runtime.lazy import later as _later
 from .tensor import Tensor
@@ -40,25 +41,25 @@ def assert_close(
     Both are tensors, arrays or numbers, or sequences and mappings of them. Tolerances are given together or not at all.
     """
     if (rtol is None) != (atol is None):
-        raise ValueError("assert_close: rtol and atol must both be given or both be left away")
+        raise InvalidValueError("assert_close: rtol and atol must both be given or both be left away")
     options = dict(rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype)
     for found, wanted, place in _pairs(actual, expected, ""):
         problem = _difference(as_tensor(found), as_tensor(wanted), **options)
         if problem:
             text = f"{problem}{f' (at {place})' if place else ''}"
-            raise AssertionError(msg(text) if callable(msg) else msg or text)
+            raise ConditionError(msg(text) if callable(msg) else msg or text)
 
 
 def _pairs(actual: Any, expected: Any, place: str) -> Any:
     """The tensors and numbers of two trees side by side, with the path to each."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if set(actual) != set(expected):
-            raise AssertionError(f"The keys of the mappings do not match: {sorted(actual)} and {sorted(expected)}")
+            raise ConditionError(f"The keys of the mappings do not match: {sorted(actual)} and {sorted(expected)}")
         for key in actual:
             yield from _pairs(actual[key], expected[key], f"{place}[{key!r}]")
     elif isinstance(actual, Sequence) and isinstance(expected, Sequence):
         if len(actual) != len(expected):
-            raise AssertionError(f"The length of the sequences do not match: {len(actual)} != {len(expected)}")
+            raise ConditionError(f"The length of the sequences do not match: {len(actual)} != {len(expected)}")
         for index, (left, right) in enumerate(zip(actual, expected, strict=True)):
             yield from _pairs(left, right, f"{place}[{index}]")
     else:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..device import device as device_type
 from ..dtype import BOOL, COMPLEX, INTEGER, dtype, int64
-from ..errors import IndexRangeError
+from ..errors import ArgumentError, IndexRangeError, InvalidValueError
 from ..tensor import Tensor, wrap
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -32,7 +32,7 @@ class Array:
 
     def __init__(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"Array: expected a weft.Tensor, got {type(tensor).__name__}; use asarray(...)")
+            raise ArgumentError(f"Array: expected a weft.Tensor, got {type(tensor).__name__}; use asarray(...)")
         self.tensor = tensor
 
     # ---------------------------------------------------------------------------------- attributes
@@ -65,33 +65,35 @@ class Array:
     def T(self) -> Array:
         """The transpose of a matrix."""
         if self.ndim != 2:
-            raise ValueError(f"T: needs 2 dimensions, got shape {self.shape}; use mT or permute_dims")
+            raise InvalidValueError(f"T: needs 2 dimensions, got shape {self.shape}; use mT or permute_dims")
         return Array(self.tensor.transpose(0, 1))
 
     @property
     def mT(self) -> Array:
         """The transposes of a stack of matrices (…, M, N) → (…, N, M)."""
         if self.ndim < 2:
-            raise ValueError(f"mT: needs at least 2 dimensions, got shape {self.shape}")
+            raise InvalidValueError(f"mT: needs at least 2 dimensions, got shape {self.shape}")
         return Array(self.tensor.transpose(-2, -1))
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device (this one, when it is there already)."""
         device_type(device)
         if stream is not None:
-            raise ValueError("to_device: the CPU has no streams; leave stream=None")
+            raise InvalidValueError("to_device: the CPU has no streams; leave stream=None")
         return self
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         """The module `weft.array_api`."""
         if api_version is not None and api_version not in VERSIONS:
-            raise ValueError(f"__array_namespace__: unknown version {api_version!r}; there are {', '.join(VERSIONS)}")
+            raise InvalidValueError(
+                f"__array_namespace__: unknown version {api_version!r}; there are {', '.join(VERSIONS)}"
+            )
         return sys.modules[__package__]
 
     # -------------------------------------------------------------------------- to Python's numbers
     def _number(self, name: str) -> Any:
         if self.ndim:
-            raise TypeError(f"{name}: only 0-d arrays can become Python numbers, this has shape {self.shape}")
+            raise ArgumentError(f"{name}: only 0-d arrays can become Python numbers, this has shape {self.shape}")
         return self.tensor.item()
 
     def __bool__(self, /) -> bool:
@@ -110,12 +112,12 @@ class Array:
 
     def __index__(self, /) -> int:
         if self.dtype.category != INTEGER:
-            raise TypeError(f"index: only integer arrays can be indices, this is {self.dtype}")
+            raise ArgumentError(f"index: only integer arrays can be indices, this is {self.dtype}")
         return self._number("index")
 
     def _need_real(self, name: str) -> None:
         if self.dtype.category == COMPLEX:
-            raise TypeError(f"{name}: a complex array has no {name} value; use real(x) or imag(x) first")
+            raise ArgumentError(f"{name}: a complex array has no {name} value; use real(x) or imag(x) first")
 
     # ------------------------------------------------------------------------------------- indexing
     def __getitem__(self, key: Any, /) -> Array:
@@ -132,7 +134,7 @@ class Array:
         else:
             _reject(value, "setitem")
         if source.dtype.category > self.dtype.category:
-            raise TypeError(f"setitem: {source.dtype} values do not fit into an array of {self.dtype}; use astype")
+            raise ArgumentError(f"setitem: {source.dtype} values do not fit into an array of {self.dtype}; use astype")
         plain = _plain_key(key)
         if isinstance(plain, Tensor) and plain.dtype.category == BOOL:
             plain = self._fitted_mask(plain)
@@ -194,7 +196,7 @@ def _plain_key(key: Any) -> Any:
 
 
 def _reject(value: Any, name: str) -> NoReturn:
-    raise TypeError(f"{name}: expected an Array or a Python number, got {type(value).__name__}; use asarray(...)")
+    raise ArgumentError(f"{name}: expected an Array or a Python number, got {type(value).__name__}; use asarray(...)")
 
 
 def scalar_tensor(value: Any, kind: dtype) -> Tensor:
@@ -207,13 +209,13 @@ def need_array(name: str, x: Any) -> Tensor:
     """The tensor of an Array argument."""
     if isinstance(x, Array):
         return x.tensor
-    raise TypeError(f"{name}: expected an Array, got {type(x).__name__}; use asarray(...)")
+    raise ArgumentError(f"{name}: expected an Array, got {type(x).__name__}; use asarray(...)")
 
 
 def axis_of(axis: int, ndim: int, name: str) -> int:
     """An axis number in 0…ndim−1; unlike in PyTorch, 0-d arrays have no axis."""
     if not isinstance(axis, int) or isinstance(axis, bool):
-        raise TypeError(f"{name}: an axis must be an integer, got {axis!r}")
+        raise ArgumentError(f"{name}: an axis must be an integer, got {axis!r}")
     if not -ndim <= axis < ndim:
         raise IndexRangeError(f"{name}: axis {axis} is out of range for an array of {ndim} dimensions")
     return axis % ndim
@@ -225,7 +227,7 @@ def axes_of(axis: int | tuple[int, ...] | None, ndim: int, name: str) -> tuple[i
         return tuple(range(ndim))
     found = tuple(axis_of(a, ndim, name) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     if len(set(found)) != len(found):
-        raise ValueError(f"{name}: an axis appears twice in {axis}")
+        raise InvalidValueError(f"{name}: an axis appears twice in {axis}")
     return found
 
 

@@ -10,7 +10,7 @@ import weft
 
 from ..dtype import COMPLEX, INTEGER, as_dtype
 from ..dtype import dtype as dtype_type
-from ..errors import DeviceError
+from ..errors import ArgumentError, AttributeAccessError, DeviceError, ExportError, InvalidValueError
 from ..tensor import Tensor, wrap
 from .array import SCALARS, Array, check_device, need_array, scalar_tensor
 from .manipulation import stack
@@ -38,11 +38,11 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     found = _shared(obj)
     if found is None:
         if copy is False:
-            raise ValueError(f"asarray: {type(obj).__name__} has no memory to share; leave copy=False away")
+            raise InvalidValueError(f"asarray: {type(obj).__name__} has no memory to share; leave copy=False away")
         return Array(_collected(obj, kind))
     if kind is not None and kind is not found.dtype:
         if copy is False:
-            raise ValueError(f"asarray: {found.dtype} becomes {kind} only by a copy; leave copy=False away")
+            raise InvalidValueError(f"asarray: {found.dtype} becomes {kind} only by a copy; leave copy=False away")
         return Array(found.to(kind))
     return Array(found.clone() if copy else found)
 
@@ -70,7 +70,7 @@ def _collected(obj: Any, kind: dtype_type | None) -> Tensor:
     if isinstance(obj, SCALARS):
         return scalar_tensor(obj, kind or default_for(obj))
     if not isinstance(obj, (list, tuple, range)):
-        raise TypeError(f"asarray: cannot make an array of {type(obj).__name__}")
+        raise ArgumentError(f"asarray: cannot make an array of {type(obj).__name__}")
     if _holds_arrays(obj):
         joined = stack([part if isinstance(part, Array) else Array(_collected(part, kind)) for part in obj]).tensor
         return joined if kind is None else joined.to(kind)
@@ -88,7 +88,7 @@ def _inferred(obj: Any) -> dtype_type:
     """The type of nested sequences of Python numbers: bool, integer, complex, else float."""
     found = np.array(obj)
     if found.dtype.kind not in "biufc":
-        raise TypeError(f"asarray: cannot make an array of elements of type {found.dtype}")
+        raise ArgumentError(f"asarray: cannot make an array of elements of type {found.dtype}")
     if found.dtype.kind == "b":
         return weft.bool
     if found.dtype.kind in "iu":
@@ -99,12 +99,12 @@ def _inferred(obj: Any) -> dtype_type:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array over the memory of an object that speaks DLPack."""
     if not hasattr(x, "__dlpack__"):
-        raise AttributeError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use asarray")
+        raise AttributeAccessError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use asarray")
     try:
         check_device(device)
         return Array(weft.from_dlpack(x, copy=copy))
     except DeviceError as error:
-        raise BufferError(f"from_dlpack: {error}") from error
+        raise ExportError(f"from_dlpack: {error}") from error
 
 
 # --------------------------------------------------------------------------------------- filled arrays
@@ -163,7 +163,7 @@ def arange(
     if stop is None:
         start, stop = 0, start
     if step == 0:
-        raise ValueError("arange: step must not be 0")
+        raise InvalidValueError("arange: step must not be 0")
     whole = all(isinstance(value, int) for value in (start, stop, step))
     kind = _type(dtype, weft.int64 if whole else default_float())
     count = len(range(start, stop, step)) if whole else max(0, int(np.ceil((stop - start) / step)))
@@ -178,11 +178,11 @@ def linspace(
     """`num` evenly spaced numbers from start to stop (without stop itself if not `endpoint`)."""
     check_device(device)
     if num < 0:
-        raise ValueError(f"linspace: num must not be negative, got {num}")
+        raise InvalidValueError(f"linspace: num must not be negative, got {num}")
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     kind = _type(dtype, default_float().to_complex() if is_complex else default_float())
     if is_complex and kind.category < COMPLEX:
-        raise TypeError(f"linspace: complex ends need a complex type, got {kind}")
+        raise ArgumentError(f"linspace: complex ends need a complex type, got {kind}")
     with np.errstate(all="ignore"):
         return Array(wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=kind.np)))
 
@@ -199,7 +199,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     """The coordinates of a grid, one array for each axis."""
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+        raise InvalidValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     if not arrays:
         return []
     result_type(*arrays)

@@ -9,6 +9,7 @@ import numpy as np
 from ..device import CPU
 from ..device import device as device_type
 from ..dtype import dtype, int64
+from ..errors import InvalidValueError
 from .array import check_device
 from .types import KINDS, default_float
 
@@ -41,7 +42,7 @@ class NamespaceInfo:
         names = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         unknown = [name for name in names if name not in KINDS]
         if unknown:
-            raise ValueError(f"dtypes: unknown kind {unknown[0]!r}; choose one of {', '.join(map(repr, KINDS))}")
+            raise InvalidValueError(f"dtypes: unknown kind {unknown[0]!r}; choose one of {', '.join(map(repr, KINDS))}")
         return {found.name: found for name in names for found in KINDS[name]}
 
 

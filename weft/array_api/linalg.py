@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 
-from ..errors import ShapeError
+from ..errors import InvalidValueError, ShapeError
 from ..tensor import Tensor
 from .array import Array, axes_of, need_array
 from .linear import matmul, matrix_transpose, tensordot, vecdot
@@ -74,7 +74,7 @@ def eigvalsh(x: Array, /) -> Array:
 def qr(x: Array, /, *, mode: str = "reduced") -> QR:
     """x = Q R with orthonormal columns in Q and upper triangular R."""
     if mode not in ("reduced", "complete"):
-        raise ValueError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
+        raise InvalidValueError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
     return QR(*map(Array, weft.linalg.qr(_matrices("qr", x), mode)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 
-from ..errors import ShapeError
+from ..errors import InvalidValueError, ShapeError
 from .array import Array, axes_of, axis_of, need_array
 from .types import promoted_arrays
 
@@ -104,7 +104,7 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     try:
         return Array(tensor.view(sizes))
     except RuntimeError:
-        raise ValueError(f"reshape: {tuple(tensor.shape)} becomes {sizes} only by a copy; allow one") from None
+        raise InvalidValueError(f"reshape: {tuple(tensor.shape)} becomes {sizes} only by a copy; allow one") from None
 
 
 def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
@@ -130,7 +130,7 @@ def diff(
     tensor = (concat(parts, axis=axis) if len(parts) > 1 else x).tensor
     axis = axis_of(axis, need_array("diff", x).ndim, "diff")
     if n < 0:
-        raise ValueError(f"diff: n must not be negative, got {n}")
+        raise InvalidValueError(f"diff: n must not be negative, got {n}")
     for _ in range(n):
         length = max(tensor.shape[axis] - 1, 0)
         later, earlier = tensor.narrow(axis, tensor.shape[axis] - length, length), tensor.narrow(axis, 0, length)

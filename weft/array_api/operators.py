@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import ArgumentError
 from . import elementwise
 from .array import SCALARS, Array
 from .linear import matmul
@@ -60,7 +61,7 @@ def _in_place(function: Callable, takes: tuple[type, ...], name: str) -> Callabl
             return NotImplemented
         result = function(self, other)
         if result.dtype is not self.dtype or result.shape != self.shape:
-            raise TypeError(
+            raise ArgumentError(
                 f"{name}: the result is {result.dtype} of shape {result.shape} and cannot be written into "
                 f"{self.dtype} of shape {self.shape}; write it out of place"
             )

@@ -10,7 +10,7 @@ import numpy as np
 import weft
 
 from ..dtype import BOOL, int64
-from ..errors import ShapeError
+from ..errors import InvalidValueError, ShapeError
 from ..tensor import Tensor, wrap
 from .array import Array, axes_of, axis_of, need_array
 from .types import promoted
@@ -57,7 +57,7 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
 def searchsorted(x1: Array, x2: Array | float, /, *, side: str = "left", sorter: Array | None = None) -> Array:
     """Where the elements of x2 belong in the sorted vector x1 (which `sorter` puts in order)."""
     if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+        raise InvalidValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     ordered, values = promoted("searchsorted", x1, x2)
     if ordered.ndim != 1:
         raise ShapeError(f"searchsorted: x1 must have one axis, got shape {tuple(ordered.shape)}")
@@ -146,7 +146,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     tensor, places = need_array("take", x), need_array("take", indices).to(int64)
     if axis is None:
         if tensor.ndim != 1:
-            raise ValueError(f"take: give an axis for an array of shape {tuple(tensor.shape)}")
+            raise InvalidValueError(f"take: give an axis for an array of shape {tuple(tensor.shape)}")
         axis = 0
     if places.ndim > 1:
         raise ShapeError(f"take: indices must have one axis, got shape {tuple(places.shape)}")

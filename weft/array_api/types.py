@@ -16,6 +16,7 @@ from ..dtype import COMPLEX, FLOAT, INTEGER, as_dtype, dtype, get_default_dtype,
 from ..dtype import bool_ as bool_type
 from ..dtype import finfo as float_limits
 from ..dtype import iinfo as integer_limits
+from ..errors import ArgumentError, InvalidValueError
 from ..tensor import Tensor
 from .array import SCALARS, Array, check_device, need_array, scalar_tensor
 
@@ -53,9 +54,9 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
     kinds = [x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes if isinstance(x, (Array, dtype))]
     numbers = [x for x in arrays_and_dtypes if isinstance(x, SCALARS)]
     if len(kinds) + len(numbers) != len(arrays_and_dtypes):
-        raise TypeError("result_type: takes Arrays, element types and Python numbers")
+        raise ArgumentError("result_type: takes Arrays, element types and Python numbers")
     if not kinds:
-        raise TypeError("result_type: needs at least one Array or element type")
+        raise ArgumentError("result_type: needs at least one Array or element type")
     return reduce(_with_number, numbers, reduce(promote_types, kinds))
 
 
@@ -71,9 +72,9 @@ def promoted(name: str, *operands: Any) -> list[Tensor]:
     """The operands of an elementwise function as tensors of their common type."""
     for x in operands:
         if not isinstance(x, (Array, *SCALARS)):
-            raise TypeError(f"{name}: expected Arrays or Python numbers, got {type(x).__name__}; use asarray(...)")
+            raise ArgumentError(f"{name}: expected Arrays or Python numbers, got {type(x).__name__}; use asarray(...)")
     if not any(isinstance(x, Array) for x in operands):
-        raise TypeError(f"{name}: at least one operand must be an Array; use asarray(...)")
+        raise ArgumentError(f"{name}: at least one operand must be an Array; use asarray(...)")
     kind = result_type(*operands)
     return [x.tensor.to(kind) if isinstance(x, Array) else scalar_tensor(x, kind) for x in operands]
 
@@ -101,7 +102,7 @@ def astype(x: Array, dtype: dtype, /, *, copy: bool = True, device: Any = None) 
     if tensor.dtype is kind:
         return Array(tensor.clone()) if copy else x
     if tensor.dtype.category == COMPLEX and INTEGER <= kind.category < COMPLEX:
-        raise TypeError(f"astype: {tensor.dtype} cannot become {kind}; take real(x) or imag(x) first")
+        raise ArgumentError(f"astype: {tensor.dtype} cannot become {kind}; take real(x) or imag(x) first")
     return Array(tensor != 0) if kind is bool_type else Array(tensor.to(kind))
 
 
@@ -121,7 +122,7 @@ def isdtype(dtype: dtype, kind: Any) -> bool:
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str):
         if kind not in KINDS:
-            raise ValueError(f"isdtype: unknown kind {kind!r}; choose one of {', '.join(map(repr, KINDS))}")
+            raise InvalidValueError(f"isdtype: unknown kind {kind!r}; choose one of {', '.join(map(repr, KINDS))}")
         return dtype in KINDS[kind]
     return dtype is as_dtype(kind)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dtype import dtype
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..ops.create import tensor
 from ..ops.join import stack
 from ..tensor import Tensor, wrap
@@ -41,7 +41,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return _like_mapping(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
         return _collated_sequences(batch)
-    raise TypeError(_cannot(type(first)))
+    raise ArgumentError(_cannot(type(first)))
 
 
 def default_convert(data: Any) -> Any:
@@ -67,7 +67,7 @@ def _stacked_tensors(batch: Sequence[Tensor]) -> Tensor:
 def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
     arrays = [np.asarray(x) for x in batch]
     if arrays[0].dtype not in dtype.by_numpy:
-        raise TypeError(_cannot(arrays[0].dtype))
+        raise ArgumentError(_cannot(arrays[0].dtype))
     return wrap(_stack(arrays))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..errors import IndexRangeError, OptionError, ShapeError
+from ..errors import IndexRangeError, OptionError, ShapeError, UnsupportedError
 from ..ops.borders import as_tensor
 from ..ops.sample import Generator, generator_of
 from ..tensor import Tensor, wrap
@@ -40,7 +40,7 @@ class Dataset(Generic[T]):
     """A collection with `__getitem__(index)` and, for most uses, `__len__()`; `a + b` puts two in a row."""
 
     def __getitem__(self, index: Any) -> T:
-        raise NotImplementedError(f"{type(self).__name__}: a data set needs a method __getitem__(self, index)")
+        raise UnsupportedError(f"{type(self).__name__}: a data set needs a method __getitem__(self, index)")
 
     def __add__(self, other: Dataset[T]) -> ConcatDataset[T]:
         return ConcatDataset([self, other])
@@ -55,7 +55,7 @@ class IterableDataset(Dataset[T]):
     """
 
     def __iter__(self) -> Iterator[T]:
-        raise NotImplementedError(f"{type(self).__name__}: an iterable data set needs a method __iter__(self)")
+        raise UnsupportedError(f"{type(self).__name__}: an iterable data set needs a method __iter__(self)")
 
     def __add__(self, other: Dataset[T]) -> ChainDataset:
         return ChainDataset([self, other])

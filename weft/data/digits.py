@@ -8,6 +8,8 @@ from importlib import resources
 
 import numpy as np
 
+from ..errors import InvalidValueError, MissingFileError
+
 __all__ = ["load_digits"]
 
 COUNT, SIDE, BRIGHTEST, CLASSES = 1797, 8, 16, 10
@@ -30,9 +32,9 @@ def load_digits() -> tuple[np.ndarray, np.ndarray]:
         with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             images, labels = archive["images"], archive["labels"]
     except FileNotFoundError as error:
-        raise FileNotFoundError("load_digits: digits.npz is missing from the package; reinstall weft") from error
+        raise MissingFileError("load_digits: digits.npz is missing from the package; reinstall weft") from error
     except Exception as error:  # a damaged archive may fail at any depth of zip, zlib, header or array reading
-        raise ValueError(f"load_digits: digits.npz cannot be read ({error}); {ADVICE}") from error
+        raise InvalidValueError(f"load_digits: digits.npz cannot be read ({error}); {ADVICE}") from error
     _check("images", images, (COUNT, SIDE, SIDE), BRIGHTEST)
     _check("labels", labels, (COUNT,), CLASSES - 1)
     return images, labels
@@ -41,9 +43,11 @@ def load_digits() -> tuple[np.ndarray, np.ndarray]:
 def _check(name: str, array: np.ndarray, shape: tuple[int, ...], largest: int) -> None:
     """Raise unless the array has this shape, is uint8 and holds nothing above `largest`."""
     if array.shape != shape or array.dtype != np.uint8:
-        raise ValueError(
+        raise InvalidValueError(
             f"load_digits: {name} should be uint8 of shape {shape}, "
             f"digits.npz holds {array.dtype} of shape {array.shape}; {ADVICE}"
         )
     if array.max() > largest:
-        raise ValueError(f"load_digits: {name} should lie in 0..{largest}, digits.npz holds {array.max()}; {ADVICE}")
+        raise InvalidValueError(
+            f"load_digits: {name} should lie in 0..{largest}, digits.npz holds {array.max()}; {ADVICE}"
+        )

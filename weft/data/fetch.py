@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import StateError
 from ..ops.sample import Generator, default_generator
 from .dataset import IterableDataset, gathering
 from .sampler import batched, stream_of
@@ -76,7 +77,7 @@ class MapFetcher(_Fetcher):
         try:
             found = self._samples(rows.tolist() if isinstance(rows, np.ndarray) else rows)
         except StopIteration as error:  # it would end the loop over the loader as if the data were over
-            raise RuntimeError("the data set raised StopIteration in __getitem__") from error
+            raise StateError("the data set raised StopIteration in __getitem__") from error
         return found if self.collate is None else self.collate(found)
 
     def _samples(self, rows: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..errors import OptionError
+from ..errors import ArgumentError, OptionError, UnsupportedError
 from ..ops.sample import Generator, generator_of
 from ..tensor import Tensor
 
@@ -41,7 +41,7 @@ class Sampler(Generic[T]):
         pass
 
     def __iter__(self) -> Iterator[T]:
-        raise NotImplementedError(f"{type(self).__name__}: a sampler needs a method __iter__(self)")
+        raise UnsupportedError(f"{type(self).__name__}: a sampler needs a method __iter__(self)")
 
     def set_epoch(self, epoch: int) -> None:
         """The order of which epoch the next iteration gives."""
@@ -308,5 +308,5 @@ def _positive(name: str, value: Any) -> int:
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"{name} should be a boolean value, but got {name}={value}")
+        raise ArgumentError(f"{name} should be a boolean value, but got {name}={value}")
     return value

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..dtype import dtype as Dtype
-from ..errors import OptionError, ShapeError
+from ..errors import ArgumentError, OptionError, ShapeError
 from ..io.atomic import Path, replacing
 from ..io.errors import FileFormatError, HeaderError, TruncatedError
 from ..io.safetensors import CODES, write_arrays
@@ -282,7 +282,9 @@ def _array(value: Any) -> np.ndarray:
 def _described(name: Any, value: np.ndarray) -> dict[str, Any]:
     kind = Dtype.by_numpy.get(value.dtype)
     if not isinstance(name, str) or kind not in CODES:
-        raise TypeError(f"ShardWriter: field {name!r} of type {value.dtype} cannot be stored; expected numbers by name")
+        raise ArgumentError(
+            f"ShardWriter: field {name!r} of type {value.dtype} cannot be stored; expected numbers by name"
+        )
     return {"dtype": kind.name, "shape": list(value.shape)}
 
 

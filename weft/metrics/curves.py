@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError
-from ..runtime.extras import missing
+from ..runtime.extras import extra
 from ..tensor import Tensor, wrap
 from .base import NoDataError, array_of, numbers, same_shape
 
@@ -152,8 +152,4 @@ def _draw(ax: Axes | None, x: Tensor, y: Tensor, label: str, x_name: str, y_name
 
 
 def _axes() -> Axes:
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise missing("matplotlib", "plot needs") from None
-    return pyplot.subplots()[1]
+    return extra("matplotlib.pyplot", "plot needs").subplots()[1]

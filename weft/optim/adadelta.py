@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, average_square, check_options, counter, decayed, learning_rate
@@ -44,7 +45,7 @@ class Adadelta(Optimizer):
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
+            raise InvalidValueError(f"Invalid rho value: {rho}")
         flags = dict(maximize=maximize, capturable=capturable, foreach=foreach, differentiable=differentiable)
         super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay) | flags)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError, StateError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import (
@@ -70,7 +71,7 @@ class Adafactor(Optimizer):
 
     def _start(self, parameter: Tensor, group: Group) -> State:
         if parameter.is_complex():
-            raise RuntimeError("Adafactor does not support complex parameters")
+            raise StateError("Adafactor does not support complex parameters")
         if parameter.ndim < 2:
             return {"step": counter(), "variance": weft.zeros_like(parameter)}
         rows = weft.zeros_like(parameter[..., :1])  # (*, n, 1)
@@ -109,4 +110,4 @@ def _smaller(a: Any, b: Any) -> Any:
 
 def _check(holds: bool, message: str) -> None:
     if not holds:
-        raise ValueError(message)
+        raise InvalidValueError(message)

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import StateError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import (
@@ -87,7 +88,7 @@ class Adagrad(Optimizer):
 
     def _update_rows(self, parameter: Tensor, gradient: Tensor, total: Tensor, rate: Any, group: Group) -> None:
         if group["weight_decay"]:
-            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+            raise StateError("weight_decay option is not compatible with sparse gradients")
         places, values = sparse_parts(gradient)
         total.index_put_(places, values * values, accumulate=True)
         scatter_sub(parameter, places, values * rate / (total[places].sqrt() + group["eps"]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, average, average_square, check_options, counter, decayed, learning_rate, number, shrink
@@ -27,7 +28,7 @@ class _AdamBase(Optimizer):
         betas = options["betas"]
         check_options(lr=options["lr"], eps=options["eps"], betas=betas, weight_decay=options["weight_decay"])
         if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
-            raise ValueError("betas must be either both floats or both Tensors")
+            raise InvalidValueError("betas must be either both floats or both Tensors")
         super().__init__(params, options)
 
     def _start(self, parameter: Tensor, group: Group) -> State:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
+from ..errors import InvalidValueError
 from .lr_scheduler.schedule import copied_rate, set_rate
 from .optimizer import Optimizer
 
@@ -46,9 +47,11 @@ class BatchSizeSchedule:
         last_epoch: int = -1,
     ) -> None:
         if not growth > 0:
-            raise ValueError(f"growth must be positive, got {growth}")
+            raise InvalidValueError(f"growth must be positive, got {growth}")
         if max_batch_size is not None and max_batch_size < target.batch_size:
-            raise ValueError(f"max_batch_size={max_batch_size} is below the first batch size {target.batch_size}")
+            raise InvalidValueError(
+                f"max_batch_size={max_batch_size} is below the first batch size {target.batch_size}"
+            )
         self.target, self.optimizer = target, optimizer
         self.milestones, self.growth, self.max_batch_size = sorted(milestones), growth, max_batch_size
         self.base_batch_size, self.last_epoch = target.batch_size, last_epoch

@@ -8,6 +8,7 @@ from typing import Any
 import weft
 
 from ..autograd.modes import enable_grad, no_grad
+from ..errors import InvalidValueError, OptionError
 from ..tensor import Tensor
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
@@ -61,14 +62,14 @@ class LBFGS(Optimizer):
             params, dict(lr=lr) | limits | tolerances | dict(history_size=history_size, line_search_fn=line_search_fn)
         )
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+            raise InvalidValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 
     @no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:
         """Iterate until a limit or a tolerance is met; returns the loss at the start."""
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise RuntimeError("only 'strong_wolfe' is supported")
+            raise OptionError("only 'strong_wolfe' is supported")
         closure = enable_grad()(closure)
         state = self.state[group["params"][0]]
         state.setdefault("func_evals", 0)

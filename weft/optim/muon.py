@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, average, check_options, learning_rate, shrink
@@ -54,16 +55,16 @@ class Muon(Optimizer):
         check_options(tensor_lr=lr)
         for name, value in {"Learning rate": lr, "momentum": momentum, "weight decay": weight_decay}.items():
             if not 0.0 <= value:
-                raise ValueError(f"{name} should be >= 0 but is: {value}")
+                raise InvalidValueError(f"{name} should be >= 0 but is: {value}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
-            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
+            raise InvalidValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         iteration = dict(ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps, adjust_lr_fn=adjust_lr_fn)
         super().__init__(
             params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov) | iteration
         )
         for parameter in self._parameters():
             if parameter.ndim != 2:
-                raise ValueError(
+                raise InvalidValueError(
                     f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.shape}"
                 )
 
@@ -91,9 +92,9 @@ def orthogonalised(matrix: Tensor, coefficients: tuple[float, float, float], ste
     Shape: (n, m) → (n, m)
     """
     if steps >= 100:
-        raise ValueError("Number of steps must be less than 100 for computational efficiency")
+        raise InvalidValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:
-        raise ValueError("Coefficients must be a tuple of exactly 3 values")
+        raise InvalidValueError("Coefficients must be a tuple of exactly 3 values")
     a, b, c = coefficients
     tall = matrix.shape[0] > matrix.shape[1]
     x = matrix.mT if tall else matrix

@@ -18,7 +18,7 @@ import weft
 
 from ..autograd.modes import enable_grad, mode, no_grad
 from ..autograd.tape import Handle
-from ..errors import OptionError
+from ..errors import ArgumentError, InvalidValueError, OptionError, StateError, UnsupportedError
 from ..ops import base
 from ..refusal import guard_methods
 from ..tensor import Tensor
@@ -53,7 +53,7 @@ def _hooked(step: Callable) -> Callable:
             if changed is None:
                 continue
             if not (isinstance(changed, tuple) and len(changed) == 2):
-                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                raise StateError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
             (_, *args), kwargs = changed
         loss = step(self, *args, **kwargs)
         for hook in list(self._hooks["step_post"].values()):
@@ -104,7 +104,7 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
-            raise TypeError(
+            raise ArgumentError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
                 f"{type(params).__name__}"
             )
@@ -119,7 +119,7 @@ class Optimizer:
         self._hooks: dict[str, OrderedDict[int, Callable]] = {kind: OrderedDict() for kind in HOOKS}
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise InvalidValueError("optimizer got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
@@ -130,7 +130,7 @@ class Optimizer:
 
     def _update(self, parameter: Tensor, gradient: Tensor, state: State, group: Group) -> None:
         """Move a parameter, and its state, in place."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update()")
+        raise UnsupportedError(f"{type(self).__name__} defines neither step() nor _update()")
 
     @_hooked
     @no_grad()
@@ -162,7 +162,7 @@ class Optimizer:
     def _update_one(self, parameter: Tensor, group: Group) -> None:
         gradient = parameter.grad
         if gradient.is_sparse and self._refuses_sparse:
-            raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
+            raise StateError(self._refuses_sparse.format(type(self).__name__))
         state = self.state.get(parameter)
         if mode.tracer is not None:
             state = mode.tracer.optimizer_state(self, parameter, group)
@@ -189,14 +189,16 @@ class Optimizer:
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with options of their own, say the layers that a fine-tuning has just unfrozen."""
         if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+            raise ArgumentError(f"param_group must be a dict, but got {type(param_group)}")
         group = param_group
         _unpack_parameters(group)
         for parameter in group["params"]:
             _check_parameter(parameter)
         for name, default in self.defaults.items():
             if default is required and name not in group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+                raise InvalidValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
             group.setdefault(name, default)
         self._check_against_others(group)
         self.param_groups.append(group)
@@ -209,10 +211,10 @@ class Optimizer:
                 stacklevel=4,
             )
         if any(id(p) in identities for other in self.param_groups for p in other["params"]):
-            raise ValueError("some parameters appear in more than one parameter group")
+            raise InvalidValueError("some parameters appear in more than one parameter group")
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
             how = "with" if "param_names" in group else "without"
-            raise ValueError(
+            raise InvalidValueError(
                 "all optimizer param groups should be with/without names. cannot add param group "
                 f"{how} names to the optimizer"
             )
@@ -321,14 +323,14 @@ def _unpack_parameters(group: Group) -> None:
     """Bring group['params'] into a list of tensors, and names, if there are any, into group['param_names']."""
     params = group["params"]
     if isinstance(params, set):
-        raise TypeError(
+        raise ArgumentError(
             "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
             "will change between runs. Please use a list instead."
         )
     params = [params] if isinstance(params, Tensor) else list(params)
     named = [isinstance(p, tuple) for p in params]
     if any(named) and not all(named):
-        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        raise InvalidValueError("all optimizer params should be with/without names. Some param names are missing")
     if params and all(named):
         group["param_names"] = [name for name, _ in params]
         params = [parameter for _, parameter in params]
@@ -337,9 +339,9 @@ def _unpack_parameters(group: Group) -> None:
 
 def _check_parameter(parameter: Any) -> None:
     if not isinstance(parameter, Tensor):
-        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}")
+        raise ArgumentError(f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}")
     if not (parameter.is_leaf or parameter.retains_grad):
-        raise ValueError("can't optimize a non-leaf Tensor")
+        raise InvalidValueError("can't optimize a non-leaf Tensor")
 
 
 # ------------------------------------------------------------------------------------- loading
@@ -347,9 +349,9 @@ def _check_parameter(parameter: Any) -> None:
 
 def _check_same_sizes(groups: list[Group], saved: list[Group]) -> None:
     if len(groups) != len(saved):
-        raise ValueError("loaded state dict has a different number of parameter groups")
+        raise InvalidValueError("loaded state dict has a different number of parameter groups")
     if any(len(own["params"]) != len(new["params"]) for own, new in zip(groups, saved, strict=True)):
-        raise ValueError(
+        raise InvalidValueError(
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
         )
 

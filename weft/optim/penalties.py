@@ -10,7 +10,7 @@ from typing import Any
 import weft
 
 from ..autograd.modes import no_grad
-from ..errors import OptionError, ShapeError
+from ..errors import InvalidValueError, OptionError, ShapeError
 from ..nn.module import Module
 from ..tensor import Tensor
 
@@ -56,7 +56,7 @@ def _strengths(strength: Strength, names: list[str]) -> list[float]:
         return [next((s for pattern, s in strength.items() if fnmatchcase(name, pattern)), 0.0) for name in names]
     if isinstance(strength, Sequence):
         if len(strength) != len(names):
-            raise ValueError(f"penalty: {len(names)} parameters, but {len(strength)} strengths")
+            raise InvalidValueError(f"penalty: {len(names)} parameters, but {len(strength)} strengths")
         return list(strength)
     return [strength] * len(names)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import no_grad
+from ..errors import InvalidValueError
 from ..nn.module import Module
 from ..tensor import Tensor
 from .lr_scheduler.schedule import copied_rate, set_rate
@@ -60,7 +61,7 @@ def lr_range_test(
     what the scatter of one batch's losses explains.
     """
     if not 0 < start_lr < end_lr or steps < 2:
-        raise ValueError(
+        raise InvalidValueError(
             f"lr_range_test: expected 0 < start_lr < end_lr and steps >= 2, got {start_lr}, {end_lr}, {steps}"
         )
     lrs: list[float] = []
@@ -143,7 +144,7 @@ class _Cycle:
                 count += 1
                 yield batch
             if not count:
-                raise ValueError(
+                raise InvalidValueError(
                     "lr_range_test: `batches` is empty, or an iterator that ended; give a list or a loader"
                 )
             self.length = count

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, check_options, counter
@@ -46,7 +47,7 @@ class Rprop(Optimizer):
     ) -> None:
         check_options(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+            raise InvalidValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         flags = dict(foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable)
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes) | flags)
 

@@ -7,6 +7,7 @@ from typing import Any
 import weft
 
 from ..autograd.modes import mode
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 
 Group = dict[str, Any]
@@ -74,16 +75,16 @@ def check_options(**options: Any) -> None:
     """Raise a ValueError, in PyTorch's words, for an option outside its range."""
     for name, value in options.items():
         if name in ("lr", "tensor_lr") and isinstance(value, Tensor) and value.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
+            raise InvalidValueError("Tensor lr must be 1-element")
         if name == "tensor_lr":  # the optimiser has its own words for a negative one
             continue
         if name == "betas":
             for index, beta in enumerate(value):
                 if not 0.0 <= beta < 1.0:
-                    raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+                    raise InvalidValueError(f"Invalid beta parameter at index {index}: {beta}")
         elif not 0.0 <= value:
             said = {"lr": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
-            raise ValueError(f"Invalid {said}: {value}")
+            raise InvalidValueError(f"Invalid {said}: {value}")
 
 
 # ------------------------------------------------------------------------------------- sparse gradients

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..autograd.modes import mode
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, check_options, decayed, learning_rate, scatter_sub, sparse_parts
@@ -51,7 +52,7 @@ class SGD(Optimizer):
     ) -> None:
         check_options(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+            raise InvalidValueError("Nesterov momentum requires a momentum and zero dampening")
         flags = dict(nesterov=nesterov, maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused)
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay) | flags)
 

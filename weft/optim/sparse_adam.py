@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError, StateError
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, check_options, learning_rate, scatter_sub, sparse_parts
@@ -50,14 +51,14 @@ class SparseAdam(Optimizer):
         groups = enumerate(self.param_groups)
         found = [[i, j] for i, group in groups for j, p in enumerate(group["params"]) if is_kind(p)]
         if found:
-            raise ValueError(f"{kind} params at indices {found}: SparseAdam {why}")
+            raise InvalidValueError(f"{kind} params at indices {found}: SparseAdam {why}")
 
     def _start(self, parameter: Tensor, group: Group) -> State:
         return {"step": 0, "exp_avg": weft.zeros_like(parameter), "exp_avg_sq": weft.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, gradient: Tensor, state: State, group: Group) -> None:
         if not gradient.is_sparse:
-            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+            raise StateError("SparseAdam does not support dense gradients, please consider Adam instead")
         beta1, beta2 = group["betas"]
         state["step"] += 1
         t = state["step"]

@@ -9,6 +9,7 @@ from typing import Any
 import weft
 
 from ..autograd.modes import mode, no_grad
+from ..errors import ConditionError, InvalidValueError
 from ..nn.batchnorm import BatchNorm
 from ..nn.module import Module
 from ..tensor import Tensor
@@ -60,7 +61,7 @@ def get_swa_multi_avg_fn() -> Callable:
 
 def _check_decay(decay: float) -> None:
     if not 0.0 <= decay <= 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+        raise InvalidValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
 
 
 def _in_place(average: Callable) -> Callable:
@@ -104,7 +105,7 @@ class AveragedModel(Module):
     ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
-            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+            raise ConditionError("Only one of avg_fn and multi_avg_fn should be provided")
         self.module = deepcopy(model)
         self.register_buffer("n_averaged", weft.tensor(0, dtype=weft.int64))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
@@ -188,9 +189,9 @@ class SWALR(LRScheduler):
         for group, rate in zip(optimizer.param_groups, for_each_group(swa_lr, optimizer, "swa_lr"), strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise InvalidValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+            raise InvalidValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 

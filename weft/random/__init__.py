@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..device import device as Device
+from ..errors import ArgumentError
 from ..runtime.locks import fork_safe_lock
 from .checks import RandomError, _check
 from .samplers import Samplers
@@ -174,7 +175,7 @@ class Generator(Samplers):
 def _as_word(number: int, name: str) -> int:
     """An integer in [-2⁶³, 2⁶⁴), modulo 2⁶⁴."""
     if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{name} expected an int, but got {type(number).__name__}")
+        raise ArgumentError(f"{name} expected an int, but got {type(number).__name__}")
     number = operator.index(number)
     _check(-(2**63) <= number < 2**64, f"{name}: expected an int in [-2**63, 2**64), got {number}")
     return number % 2**64
@@ -195,7 +196,7 @@ def _restore(device: Device, state: NDArray[np.uint8]) -> Generator:
 def _parse_state(state: NDArray[np.uint8]) -> tuple[Key, int]:
     if not isinstance(state, np.ndarray) or state.dtype != np.uint8:
         found = state.dtype if isinstance(state, np.ndarray) else type(state).__name__
-        raise TypeError(f"set_state: expected the uint8 array that get_state returned, got {found}")
+        raise ArgumentError(f"set_state: expected the uint8 array that get_state returned, got {found}")
     expected = f"set_state: expected the ({STATE_BYTES},) bytes that get_state returned"
     _check(state.shape == (STATE_BYTES,), f"{expected}, got shape {state.shape}")
     found, numbers = state.tobytes()[: len(STATE_MAGIC)], state.tobytes()[len(STATE_MAGIC) :]

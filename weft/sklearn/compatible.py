@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Self
 
-from ..errors import WeftError
+from ..errors import InvalidValueError, WeftError
 
 __all__ = ["DataConversionWarning", "Estimator", "NotFittedError", "conversion_warning", "not_fitted"]
 
@@ -66,7 +66,9 @@ class Estimator:
         valid = sorted(self._defaults())
         for name in params:
             if name not in valid:
-                raise ValueError(f"Invalid parameter {name!r} for estimator {self!r}. Valid parameters are: {valid}.")
+                raise InvalidValueError(
+                    f"Invalid parameter {name!r} for estimator {self!r}. Valid parameters are: {valid}."
+                )
         for name, value in params.items():
             setattr(self, name, value)
         return self

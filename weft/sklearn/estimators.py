@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 import weft
 
 from .. import nn
-from ..errors import OptionError
+from ..errors import InvalidValueError, OptionError
 from ..models.supervised.mlp import MLP
 from ..random import fork_rng, manual_seed
 from ..tensor import Tensor
@@ -178,7 +178,9 @@ class Network(Estimator):
         if self.verbose:
             print(f"epoch {self.n_iter_}: loss {loss:.6g}")
         if not np.isfinite(loss):
-            raise ValueError(f"training diverged: loss {loss} in epoch {self.n_iter_}; scale the data, or lower lr")
+            raise InvalidValueError(
+                f"training diverged: loss {loss} in epoch {self.n_iter_}; scale the data, or lower lr"
+            )
         return loss
 
     def _strata(self, sample: Sample) -> NDArray | None:
@@ -209,7 +211,7 @@ class Network(Estimator):
         dtype = next((p.dtype for p in self.module_.parameters()), weft.get_default_dtype())
         rows = check_rows(X, weft.empty(0, dtype=dtype).numpy().dtype, self.module is not None)
         if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
+            raise InvalidValueError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"
             )
@@ -243,7 +245,9 @@ class Classifier(Network):
         if not self.__sklearn_is_fitted__():
             self._classes = None if classes is None else np.unique(np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError(f"partial_fit: expected the classes of the first call, {self.classes_}, got {classes}")
+            raise InvalidValueError(
+                f"partial_fit: expected the classes of the first call, {self.classes_}, got {classes}"
+            )
         return self._partial_fit(X, y, sample_weight)
 
     def predict_proba(self, X: Any) -> NDArray:
@@ -282,7 +286,7 @@ class Classifier(Network):
         numbers = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
         unknown = self.classes_[numbers] != labels
         if unknown.any():
-            raise ValueError(f"y has classes {np.unique(labels[unknown])} that are not in {self.classes_}")
+            raise InvalidValueError(f"y has classes {np.unique(labels[unknown])} that are not in {self.classes_}")
         return numbers.astype(np.int64)
 
     def _outputs(self) -> int:
@@ -332,7 +336,9 @@ class Regressor(Network):
         if fresh:
             self._target_shape = targets.shape[1:]
         if targets.shape[1:] != self._target_shape:
-            raise ValueError(f"y: expected {self._target_shape} numbers a row, as before, got {targets.shape[1:]}")
+            raise InvalidValueError(
+                f"y: expected {self._target_shape} numbers a row, as before, got {targets.shape[1:]}"
+            )
         return targets.reshape(count, -1)  # (N,) → (N, 1)
 
     def _outputs(self) -> int:

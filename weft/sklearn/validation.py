@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from .compatible import conversion_warning
 
@@ -28,14 +29,14 @@ def check_rows(X: Any, dtype: Any = None, dimensions: bool = False) -> Rows:
         rows = X.numpy(force=True) if isinstance(X, Tensor) else np.asarray(X)
         _check_dimensions(rows, dimensions)
     if rows.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: X has dtype {rows.dtype}")
+        raise InvalidValueError(f"Complex data not supported: X has dtype {rows.dtype}")
     wanted = dtype or (np.float32 if rows.dtype == np.float32 else np.float64)
     with np.errstate(over="ignore"):
         rows = rows.astype(wanted, copy=False)
     for count, what in zip(rows.shape, ("sample", "feature"), strict=False):
         if not count:
             shape = f"(shape={tuple(rows.shape)})"
-            raise ValueError(f"Found array with 0 {what}(s) {shape} while a minimum of 1 is required.")
+            raise InvalidValueError(f"Found array with 0 {what}(s) {shape} while a minimum of 1 is required.")
     check_finite("X", rows.data if sparse else rows)
     return rows
 
@@ -47,12 +48,12 @@ def _is_sparse(X: Any) -> bool:
 
 def _check_dimensions(rows: NDArray, more: bool) -> None:
     if rows.ndim < 2:
-        raise ValueError(
+        raise InvalidValueError(
             f"Expected 2D array, got {('scalar', '1D')[rows.ndim]} array instead: {rows!r:.60}. Reshape your data either "
             "using array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it is a single sample."
         )
     if rows.ndim > 2 and not more:
-        raise ValueError(
+        raise InvalidValueError(
             f"Expected 2D array, got {rows.ndim}D array instead, of shape {rows.shape}. Give module= a network that "
             "takes it, or flatten it: X.reshape(len(X), -1)"
         )
@@ -63,8 +64,8 @@ def check_finite(name: str, values: NDArray) -> None:
     if np.isfinite(values).all():
         return
     if np.isnan(values).any():
-        raise ValueError(f"Input {name} contains NaN. Remove or impute such rows first.")
-    raise ValueError(f"Input {name} contains infinity or a value too large for {values.dtype!r}.")
+        raise InvalidValueError(f"Input {name} contains NaN. Remove or impute such rows first.")
+    raise InvalidValueError(f"Input {name} contains infinity or a value too large for {values.dtype!r}.")
 
 
 def take(rows: Rows, index: Any) -> NDArray:
@@ -82,11 +83,11 @@ def check_labels(y: Any, count: int) -> NDArray:
     if labels.dtype.kind == "f":
         check_finite("y", labels)
         if (labels != np.floor(labels)).any():
-            raise ValueError(
+            raise InvalidValueError(
                 "Unknown label type: continuous. A classifier needs discrete labels; use Regressor instead."
             )
     if labels.dtype.kind not in "biufOUST":
-        raise ValueError(f"Unknown label type: expected numbers or strings, got dtype {labels.dtype}")
+        raise InvalidValueError(f"Unknown label type: expected numbers or strings, got dtype {labels.dtype}")
     return labels
 
 
@@ -94,9 +95,9 @@ def check_targets(y: Any, count: int, dtype: Any) -> NDArray:
     """Targets of `count` rows as finite floating numbers, (N,) or (N, M)."""
     targets = _target_array(y, count)
     if targets.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: y has dtype {targets.dtype}")
+        raise InvalidValueError(f"Complex data not supported: y has dtype {targets.dtype}")
     if targets.ndim not in (1, 2):
-        raise ValueError(f"y should be a 1d or 2d array, got an array of shape {targets.shape} instead.")
+        raise InvalidValueError(f"y should be a 1d or 2d array, got an array of shape {targets.shape} instead.")
     targets = targets.astype(dtype, copy=False)
     check_finite("y", targets)
     return targets
@@ -104,11 +105,11 @@ def check_targets(y: Any, count: int, dtype: Any) -> NDArray:
 
 def _target_array(y: Any, count: int) -> NDArray:
     if y is None:
-        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        raise InvalidValueError("This estimator requires y to be passed, but the target y is None.")
     targets = y.numpy(force=True) if isinstance(y, Tensor) else np.asarray(y)
     length = len(targets) if targets.ndim else 0
     if length != count:
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: [{count}, {length}]")
+        raise InvalidValueError(f"Found input variables with inconsistent numbers of samples: [{count}, {length}]")
     return targets
 
 
@@ -119,7 +120,7 @@ def _flat(y: NDArray) -> NDArray:
         message = "A column-vector y was passed when a 1d array was expected. Use y.ravel() to change its shape."
         warnings.warn(message, conversion_warning(), stacklevel=5)
         return y.ravel()
-    raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
+    raise InvalidValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
 
 
 def check_weights(weights: Any, count: int, dtype: Any) -> NDArray:
@@ -128,10 +129,10 @@ def check_weights(weights: Any, count: int, dtype: Any) -> NDArray:
     if given.ndim == 0:
         given = np.full(count, float(given))
     if given.shape != (count,):
-        raise ValueError(f"sample_weight: expected shape ({count},), got {given.shape}")
+        raise InvalidValueError(f"sample_weight: expected shape ({count},), got {given.shape}")
     check_finite("sample_weight", given)
     if (given < 0).any() or not given.any():
-        raise ValueError(
+        raise InvalidValueError(
             "sample_weight: expected weights >= 0, got negative ones or only zeros (all weights are zero)."
         )
     return given.astype(dtype)
@@ -163,7 +164,7 @@ def check_names(estimator: Any, X: Any) -> None:
         message += _bullets("Feature names seen at fit time, yet now missing:", missing)
         if not unseen and not missing:
             message += "Feature names must be in the same order as they were in fit.\n"
-        raise ValueError(message)
+        raise InvalidValueError(message)
 
 
 def _bullets(title: str, names: list[str]) -> str:

@@ -18,6 +18,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..errors import InvalidValueError
+
 __all__ = ["EventWriter", "crc32c", "records"]
 
 POLYNOMIAL = 0x82F63B78  # Castagnoli's, bits reversed
@@ -65,7 +67,7 @@ def records(content: bytes) -> list[bytes]:
             break
         checks = content[at + 8 : at + 12], content[at + 12 + length : at + 16 + length]
         if checks != (_masked(content[at : at + 8]), _masked(data)):
-            raise ValueError(f"records: wrong checksum in the record at byte {at}")
+            raise InvalidValueError(f"records: wrong checksum in the record at byte {at}")
         out.append(data)
         at += 16 + length
     return out

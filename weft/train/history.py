@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from ..errors import EntryError
+
 __all__ = ["History"]
 
 
@@ -33,7 +35,7 @@ class History:
         if not isinstance(key, str):
             return self.rows[key]
         if not any(key in row for row in self.rows):
-            raise KeyError(f"{key!r} was not logged; logged are {self.names}")
+            raise EntryError(f"{key!r} was not logged; logged are {self.names}")
         return [row[key] for row in self.rows if key in row]
 
     @property
@@ -45,7 +47,7 @@ class History:
         """The row with the lowest ('min') or highest ('max') value of a figure; NaN never wins."""
         rows = [row for row in self.rows if name in row and not math.isnan(row[name])]
         if not rows:
-            raise KeyError(f"{name!r} was not logged; logged are {self.names}")
+            raise EntryError(f"{name!r} was not logged; logged are {self.names}")
         return (min if mode == "min" else max)(rows, key=lambda row: row[name])
 
     def __repr__(self) -> str:

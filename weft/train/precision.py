@@ -18,7 +18,7 @@ import weft
 
 from .. import nn
 from ..autograd.modes import no_grad
-from ..errors import OptionError
+from ..errors import ConditionError, OptionError, StateError
 from ..nn.module import Module
 from ..optim import Optimizer
 from ..tensor import Tensor
@@ -134,9 +134,9 @@ class GradScaler:
         if not self._enabled:
             return
         if id(optimizer) in self._stepped:
-            raise RuntimeError("unscale_() is being called after step().")
+            raise StateError("unscale_() is being called after step().")
         if id(optimizer) in self._found:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise StateError("unscale_() has already been called on this optimizer since the last update().")
         inverse, bad = 1.0 / self.get_scale(), False
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -150,9 +150,9 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs or args:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+            raise StateError("Closure use is not currently supported if GradScaler is enabled.")
         if id(optimizer) in self._stepped:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise StateError("step() has already been called since the last update().")
         if id(optimizer) not in self._found:
             self.unscale_(optimizer)
         self._stepped.add(id(optimizer))
@@ -165,7 +165,7 @@ class GradScaler:
         if new_scale is not None:
             self._scale.fill_(float(new_scale))
         elif not self._found:
-            raise AssertionError("No inf checks were recorded prior to update.")
+            raise ConditionError("No inf checks were recorded prior to update.")
         elif any(self._found.values()):
             self._scale.fill_(self.get_scale() * self._backoff_factor)
             self._growth_tracker = 0
@@ -223,7 +223,7 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError(
+            raise StateError(
                 "The source state dict is empty, possibly because it was saved from a disabled GradScaler."
             )
         self._scale.fill_(state_dict["scale"])

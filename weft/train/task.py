@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import OptionError
+from ..errors import OptionError, UnsupportedError
 from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
 from ..optim import Optimizer
@@ -63,15 +63,15 @@ class Task(Module):
     # ------------------------------------------------------------------------------ what a subclass defines
     def training_step(self, batch: Any) -> Any:
         """The loss of a batch: a scalar tensor, a dict with 'loss', or None to leave the batch out."""
-        raise NotImplementedError(f"{type(self).__name__} must define training_step(self, batch) and return the loss")
+        raise UnsupportedError(f"{type(self).__name__} must define training_step(self, batch) and return the loss")
 
     def validation_step(self, batch: Any) -> Any:
         """Log the figures of a batch; a returned loss is logged as 'val_loss' unless that is logged already."""
-        raise NotImplementedError(f"{type(self).__name__} does not define validation_step(self, batch)")
+        raise UnsupportedError(f"{type(self).__name__} does not define validation_step(self, batch)")
 
     def test_step(self, batch: Any) -> Any:
         """As `validation_step`, for the test set."""
-        raise NotImplementedError(f"{type(self).__name__} does not define test_step(self, batch)")
+        raise UnsupportedError(f"{type(self).__name__} does not define test_step(self, batch)")
 
     def predict_step(self, batch: Any) -> Any:
         """What `Trainer.predict` collects: the output for a batch, or for its first part if it is a tuple or list."""
@@ -79,7 +79,7 @@ class Task(Module):
 
     def configure_optimizers(self) -> Any:
         """An optimiser; a list of them; (optimisers, schedules); or a dict {'optimizer', 'lr_scheduler'}."""
-        raise NotImplementedError(
+        raise UnsupportedError(
             f"{type(self).__name__} must define configure_optimizers(self), say "
             "return weft.optim.Adam(self.parameters(), lr=1e-3)"
         )

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import InvalidValueError
+
 __all__ = [
     "TreeSpec",
     "broadcast_prefix",
@@ -105,7 +107,9 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The tree with these containers and these leaves."""
     leaves = list(leaves)
     if len(leaves) != treespec.num_leaves:
-        raise ValueError(f"tree_unflatten: {treespec} has {treespec.num_leaves} leaves, but {len(leaves)} were given")
+        raise InvalidValueError(
+            f"tree_unflatten: {treespec} has {treespec.num_leaves} leaves, but {len(leaves)} were given"
+        )
     return _rebuilt(iter(leaves), treespec)
 
 
@@ -134,7 +138,7 @@ def tree_map(function: Callable, tree: Any, *rests: Any) -> Any:
     for rest in rests:
         below, other = tree_flatten(rest)
         if other != spec:
-            raise ValueError(f"tree_map: trees differ, {spec} and {other}")
+            raise InvalidValueError(f"tree_map: trees differ, {spec} and {other}")
         columns.append(below)
     return tree_unflatten([function(*row) for row in zip(*columns, strict=True)], spec)
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import MissingFileError
 from ...io.bounded import load_json
 from ...io.errors import FileFormatError
 from .patterns import check_patterns
@@ -80,7 +81,7 @@ def backend_in(folder: str, config: Mapping[str, Any]) -> tuple[Any, Mapping[str
     elif pieces is not None:
         backend, kind = _pieces(library, pieces, folder, config)
     else:
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"{folder}: expected tokenizer.json, or vocab.json with merges.txt, or vocab.txt, or vocab.json with source.spm, "
             f"or one of {', '.join(SENTENCEPIECE)}, found none of them"
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import OptionError
+from ...errors import InvalidValueError, OptionError
 from ...io.errors import FileFormatError
 from .vocabulary import Path
 
@@ -116,7 +116,7 @@ def _model(data: bytes) -> SentencePieceModel:
             normal = dict(_fields(value))
     unknown = trained.get(40, 0)
     if not pieces or unknown >= len(pieces):
-        raise ValueError(f"{len(pieces)} pieces, the unknown one being number {unknown}")
+        raise InvalidValueError(f"{len(pieces)} pieces, the unknown one being number {unknown}")
     flags = bool(trained.get(35, 0)), normal.get(2, b""), bool(normal.get(3, 1)), bool(normal.get(4, 1))
     return SentencePieceModel(pieces, trained.get(3, UNIGRAM), unknown, *flags)
 
@@ -133,9 +133,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             size, place = _integer(data, place) if kind == 2 else ({1: 8, 5: 4}[kind], place)
             value, place = data[place : place + size], place + size
             if place > len(data):
-                raise ValueError(f"cut short: expected {place} bytes, found {len(data)}")
+                raise InvalidValueError(f"cut short: expected {place} bytes, found {len(data)}")
         else:
-            raise ValueError(f"a field of kind {kind} at byte {place}")
+            raise InvalidValueError(f"a field of kind {kind} at byte {place}")
         yield key >> 3, value
 
 
@@ -148,4 +148,4 @@ def _integer(data: bytes, place: int) -> tuple[int, int]:
         if byte < 128:
             return value, place
         if shift > 63:
-            raise ValueError(f"no integer at byte {place}")
+            raise InvalidValueError(f"no integer at byte {place}")

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from ...errors import ArgumentError, InvalidValueError
 from ..optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
 from .schedule import LRScheduler, rates_of, set_rate
@@ -17,14 +18,14 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 def _check_parts(name: str, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
     for index, scheduler in enumerate(schedulers):
         if not hasattr(scheduler, "optimizer"):
-            raise TypeError(f"{name} at index {index} should have `optimizer` as its attribute.")
+            raise ArgumentError(f"{name} at index {index} should have `optimizer` as its attribute.")
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be "
                 f"specified when calling `step`, but got one at index {index} in the given schedulers sequence."
             )
         if scheduler.optimizer is not optimizer:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
                 f"{type(scheduler).__name__} at index {index} has {scheduler.optimizer}, which is different from "
                 f"{type(optimizer).__name__}."
@@ -70,10 +71,10 @@ class SequentialLR(_Compound):
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
     ) -> None:
         if len(schedulers) < 1:
-            raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
+            raise InvalidValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
         _check_parts("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(
+            raise InvalidValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
                 f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
                 f"equal to {len(milestones)}"
@@ -132,7 +133,9 @@ class ChainedScheduler(_Compound):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
-            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+            raise InvalidValueError(
+                "ChainedScheduler expects at least one scheduler to be chained, but got no scheduler."
+            )
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         _check_parts("ChainedScheduler", schedulers, self.optimizer)
         self._schedulers = list(schedulers)

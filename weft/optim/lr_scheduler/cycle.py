@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...errors import InvalidValueError
 from ..optimizer import Optimizer
 from .schedule import LRScheduler, for_each_group, restore_functions, saved_functions, set_rate
 
@@ -37,11 +38,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+            raise InvalidValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+            raise InvalidValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
         if not isinstance(eta_min, (float, int)):
-            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
+            raise InvalidValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -52,7 +53,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to `epoch`, which may be a fraction."""
         if epoch is not None and epoch < 0:
-            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            raise InvalidValueError(f"Expected non-negative epoch, but got {epoch}")
         if epoch is None and self.last_epoch >= 0 and not self._is_initial:
             self._advance()
             epoch = self.last_epoch + 1
@@ -88,7 +89,7 @@ class _MomentumSchedule(LRScheduler):
 
     def _prepare_momentum(self, optimizer: Optimizer, low: Any, high: Any, fresh: bool) -> None:
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            raise InvalidValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         self.use_beta1 = "betas" in optimizer.defaults
         lows, highs = (for_each_group(v, optimizer, n) for v, n in ((low, "base_momentum"), (high, "max_momentum")))
         if fresh:
@@ -145,7 +146,7 @@ class CyclicLR(_MomentumSchedule):
         last_epoch: int = -1,
     ) -> None:
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
-            raise ValueError("mode is invalid and scale_fn is None")
+            raise InvalidValueError("mode is invalid and scale_fn is None")
         base_lrs = for_each_group(base_lr, optimizer, "base_lr")
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
@@ -239,9 +240,9 @@ class OneCycleLR(_MomentumSchedule):
     ) -> None:
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+            raise InvalidValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise InvalidValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self._schedule_phases = _phases(pct_start, self.total_steps, three_phase)
         self._anneal_func_type = anneal_strategy
         max_lrs = for_each_group(max_lr, optimizer, "max_lr")
@@ -256,7 +257,7 @@ class OneCycleLR(_MomentumSchedule):
 
     def get_lr(self) -> list[Any]:
         if self.last_epoch > self.total_steps:
-            raise ValueError(
+            raise InvalidValueError(
                 f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}"
             )
         phase, part = self._place()
@@ -280,13 +281,13 @@ class OneCycleLR(_MomentumSchedule):
 
 def _total_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     if total_steps is None and (epochs is None or steps_per_epoch is None):
-        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+        raise InvalidValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
     given = {"total_steps": total_steps}
     if total_steps is None:
         given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
     for name, value in given.items():
         if value <= 0 or not isinstance(value, int):
-            raise ValueError(f"Expected positive integer {name}, but got {value}")
+            raise InvalidValueError(f"Expected positive integer {name}, but got {value}")
     return math.prod(given.values())
 
 

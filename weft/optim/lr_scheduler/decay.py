@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...errors import InvalidValueError
 from ..optimizer import Optimizer
 from .schedule import LRScheduler, restore_functions, saved_functions
 
@@ -37,7 +38,7 @@ class _FunctionSchedule(LRScheduler):
         count = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
-            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
+            raise InvalidValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -202,7 +203,7 @@ class ConstantLR(_FactorSchedule):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if not 0 <= factor <= 1.0:
-            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+            raise InvalidValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -241,9 +242,11 @@ class LinearLR(_FactorSchedule):
         last_epoch: int = -1,
     ) -> None:
         if not 0 < start_factor <= 1.0:
-            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+            raise InvalidValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+            )
         if not 0 <= end_factor <= 1.0:
-            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+            raise InvalidValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 

@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any
 
+from ...errors import InvalidValueError
 from ..optimizer import Optimizer
 from .schedule import LRScheduler, check_optimizer, rates_of, set_rate
 
@@ -47,12 +48,12 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError("Factor should be < 1.0.")
+            raise InvalidValueError("Factor should be < 1.0.")
         check_optimizer(optimizer)
         if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
+            raise InvalidValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+            raise InvalidValueError(f"threshold mode {threshold_mode} is unknown!")
         self.optimizer, self.factor = optimizer, factor
         self.default_min_lr, self.min_lrs = _lowest_rates(min_lr, len(optimizer.param_groups))
         self.patience, self.cooldown, self.eps, self.last_epoch = patience, cooldown, eps, 0
@@ -107,5 +108,5 @@ def _lowest_rates(min_lr: list[float] | float, count: int) -> tuple[float | None
     if not isinstance(min_lr, (list, tuple)):
         return min_lr, [min_lr] * count
     if len(min_lr) != count:
-        raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
+        raise InvalidValueError(f"expected {count} min_lrs, got {len(min_lr)}")
     return 0, list(min_lr)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ...errors import ArgumentError, EntryError, InvalidValueError, UnsupportedError
 from ...refusal import guard_methods
 from ...tensor import Tensor
 from ..optimizer import Optimizer
@@ -45,7 +46,7 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", copied_rate(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(
+                raise EntryError(
                     f"param 'initial_lr' is not specified in param_groups[{number}] when resuming scheduler with "
                     "last_epoch >= 0; load the optimizer's state first, or leave last_epoch at -1 for a new run"
                 )
@@ -62,7 +63,7 @@ class LRScheduler:
 
     def get_lr(self) -> list[Any]:
         """The learning rates of all groups at `last_epoch`, given those they have now."""
-        raise NotImplementedError(f"{type(self).__name__} must define get_lr")
+        raise UnsupportedError(f"{type(self).__name__} must define get_lr")
 
     def get_last_lr(self) -> list[Any]:
         """The learning rates that were set last."""
@@ -118,7 +119,7 @@ guard_methods(LRScheduler, "__init__", "step")
 
 def check_optimizer(optimizer: Any) -> None:
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        raise ArgumentError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
 def copied_rate(rate: Any) -> Any:
@@ -143,7 +144,7 @@ def for_each_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
             f"param_groups has {count}."
         )
