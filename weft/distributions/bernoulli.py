@@ -54,15 +54,11 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
             return weft.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         logits, value = weft.broadcast_tensors(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value.to(logits.dtype), reduction="none")
 
     def cdf(self, value: Tensor) -> Tensor:
         """1 − p at 0, 1 at 1."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:

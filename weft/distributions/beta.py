@@ -62,15 +62,11 @@ class Beta(ExponentialFamily):
         return value.clamp(min=weft.finfo(value.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         powers = weft.xlogy(self.concentration1 - 1, value) + weft.special.xlog1py(self.concentration0 - 1, -value)
         return powers - self._log_normalizer(self.concentration1, self.concentration0)
 
     def cdf(self, value: Tensor) -> Tensor:
         """The incomplete beta function I(α, β, x); gradients in x."""
-        if self._validate_args:
-            self._validate_sample(value)
         return betainc(self.concentration1, self.concentration0, value)
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
+from ..errors import UnsupportedError
 from ..nn import functional as F
 from ..ops.quantiles import betainc
 from ..tensor import Tensor
@@ -66,16 +67,12 @@ class Binomial(ProbsOrLogits, Distribution):
             return weft.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         n = self.total_count
         choices = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         return choices + value * self.logits - n * F.softplus(self.logits)
 
     def cdf(self, value: Tensor) -> Tensor:
         """I(n − k, k + 1, 1 − p), the incomplete beta function."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:
@@ -95,6 +92,6 @@ class Binomial(ProbsOrLogits, Distribution):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         count = int(self.total_count.max().item())
         if not self.total_count.min().item() == count:
-            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
+            raise UnsupportedError("Inhomogeneous total count not supported by `enumerate_support`.")
         values = weft.arange(1 + count, dtype=self._param.dtype).reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((1 + count, *tuple(self._batch_shape))) if expand else values

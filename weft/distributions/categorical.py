@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -38,7 +39,9 @@ class Categorical(ProbsOrLogits, Distribution):
     ) -> None:
         value = self._take_parameter(probs, logits)
         if value.dim() < 1:
-            raise ValueError(f"`{'probs' if self._by_probs else 'logits'}` parameter must be at least one-dimensional.")
+            raise InvalidValueError(
+                f"`{'probs' if self._by_probs else 'logits'}` parameter must be at least one-dimensional."
+            )
         self._keep_parameter(value / value.sum(-1, True) if self._by_probs else value - value.logsumexp(-1, True))
         self._num_events = value.shape[-1]
         super().__init__(value.shape[:-1], validate_args=validate_args)
@@ -69,8 +72,6 @@ class Categorical(ProbsOrLogits, Distribution):
             return drawn.reshape(self._extended_shape(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         index = value.long().unsqueeze(-1)
         shape = weft.broadcast_shapes(index.shape[:-1], self.logits.shape[:-1])
         logits = self.logits.expand((*shape, self._num_events))
@@ -78,8 +79,6 @@ class Categorical(ProbsOrLogits, Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """p₀ + … + p_k."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:

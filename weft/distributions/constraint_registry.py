@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import ArgumentError, UnsupportedError
 from . import constraints, transforms
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
@@ -22,7 +23,9 @@ class ConstraintRegistry:
             return lambda given: self.register(constraint, given)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
         if not isinstance(kind, type) or not issubclass(kind, constraints.Constraint):
-            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
+            raise ArgumentError(
+                f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}"
+            )
         self._registry[kind] = factory
         return factory
 
@@ -31,7 +34,7 @@ class ConstraintRegistry:
         try:
             factory = self._registry[type(constraint)]
         except KeyError:
-            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints") from None
+            raise UnsupportedError(f"Cannot transform {type(constraint).__name__} constraints") from None
         return factory(constraint)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError, UnsupportedError
 from ..tensor import Tensor
 
 __all__ = [
@@ -57,7 +58,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each event of `value` lies in the region: (*, event) → (*), bool."""
-        raise NotImplementedError(f"{type(self).__name__} does not state check")
+        raise UnsupportedError(f"{type(self).__name__} does not state check")
 
     def __repr__(self) -> str:
         return type(self).__name__.removeprefix("_") + "()"
@@ -85,13 +86,13 @@ class _Dependent(Constraint):
     @property
     def is_discrete(self) -> bool:
         if self._is_discrete is NotImplemented:
-            raise NotImplementedError(".is_discrete cannot be determined statically")
+            raise UnsupportedError(".is_discrete cannot be determined statically")
         return self._is_discrete
 
     @property
     def event_dim(self) -> int:
         if self._event_dim is NotImplemented:
-            raise NotImplementedError(".event_dim cannot be determined statically")
+            raise UnsupportedError(".event_dim cannot be determined statically")
         return self._event_dim
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
@@ -101,7 +102,7 @@ class _Dependent(Constraint):
         )
 
     def check(self, value: Tensor) -> Tensor:
-        raise ValueError("Cannot determine validity of dependent constraint")
+        raise InvalidValueError("Cannot determine validity of dependent constraint")
 
 
 class _DependentProperty(property, _Dependent):
@@ -144,7 +145,7 @@ class _IndependentConstraint(Constraint):
         valid = self.base_constraint.check(value)
         count = self.reinterpreted_batch_ndims
         if valid.ndim < count:
-            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+            raise InvalidValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
         return valid.all(dim=tuple(range(-count, 0))) if count else valid
 
     def __repr__(self) -> str:
@@ -168,7 +169,7 @@ class MixtureSameFamilyConstraint(Constraint):
     def check(self, value: Tensor) -> Tensor:
         event = self.event_dim
         if value.ndim < event:
-            raise ValueError(f"Expected value.dim() >= {event} but got {value.dim()}")
+            raise InvalidValueError(f"Expected value.dim() >= {event} but got {value.dim()}")
         widened = value.unsqueeze(-1 - event)  # (*, event) → (*, 1, event)
         return self.base_constraint.check(widened).all(dim=-1)
 

@@ -74,16 +74,12 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return self.icdf(uniform(self._extended_shape(sample_shape), self._param))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         logits, value = weft.broadcast_tensors(self.logits, value)
         powers = -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
         return powers + self._log_constant
 
     def cdf(self, value: Tensor) -> Tensor:
         """(e^(θx) − 1)/(e^θ − 1), for θ > 0 with e^(−θ) taken out of both, so that nothing overflows."""
-        if self._validate_args:
-            self._validate_sample(value)
         size = self.logits.abs()
         near, safe = _split(size, weft.finfo(size.dtype).tiny)
         x = value.clamp(min=0, max=1)

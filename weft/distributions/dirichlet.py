@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import weft
 
+from ..errors import InvalidValueError
 from ..ops.implicit_gamma import log_standard_gamma
 from ..tensor import Tensor
 from . import constraints
@@ -29,7 +30,7 @@ class Dirichlet(ExponentialFamily):
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
-            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+            raise InvalidValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
@@ -57,8 +58,6 @@ class Dirichlet(ExponentialFamily):
         return value.clamp(min=weft.finfo(value.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return weft.xlogy(self.concentration - 1, value).sum(-1) - self._log_beta()
 
     def _log_beta(self) -> Tensor:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError, UnsupportedError
 from ..refusal import guard_methods
 from ..sizes import Size
 from ..tensor import Tensor
@@ -37,16 +40,23 @@ class Distribution:
     has_enumerate_support = False
     _lattice: tuple[float, float] | None = None  # the first value and the step of a discrete distribution of numbers
     _validate_args = __debug__
+    _look_first: ClassVar[tuple[str, ...]] = ("log_prob", "cdf")  # Weft's own methods that get only values that fit
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
         """Whether distributions check their arguments unless they are told otherwise."""
         if value not in (True, False):
-            raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}")
+            raise InvalidValueError(f"set_default_validate_args: expected True or False, got {value!r}")
         Distribution._validate_args = value
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if (
+            cls.__module__.partition(".")[0] == "weft"
+        ):  # users' classes call `_validate_sample` themselves, as in PyTorch
+            for name in cls._look_first:
+                if name in cls.__dict__:
+                    setattr(cls, name, _looking_first(cls.__dict__[name]))
         guard_methods(cls, *_GUARDED)
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
@@ -91,27 +101,27 @@ class Distribution:
     @property
     def arg_constraints(self) -> dict[str, constraints.Constraint]:
         """The constraint of each parameter."""
-        raise NotImplementedError(f"{type(self).__name__} does not state arg_constraints")
+        raise UnsupportedError(f"{type(self).__name__} does not state arg_constraints")
 
     @property
     def support(self) -> Any:
         """The constraint that draws satisfy."""
-        raise NotImplementedError(f"{type(self).__name__} does not state its support")
+        raise UnsupportedError(f"{type(self).__name__} does not state its support")
 
     @property
     def mean(self) -> Tensor:
         """The expected value E[X]."""
-        raise NotImplementedError(f"{type(self).__name__} has no formula for its mean")
+        raise UnsupportedError(f"{type(self).__name__} has no formula for its mean")
 
     @property
     def mode(self) -> Tensor:
         """A value of greatest density or probability."""
-        raise NotImplementedError(f"{type(self)} does not implement mode")
+        raise UnsupportedError(f"{type(self)} does not implement mode")
 
     @property
     def variance(self) -> Tensor:
         """E[(X − E X)²], element by element."""
-        raise NotImplementedError(f"{type(self).__name__} has no formula for its variance")
+        raise UnsupportedError(f"{type(self).__name__} has no formula for its variance")
 
     @property
     def stddev(self) -> Tensor:
@@ -126,7 +136,7 @@ class Distribution:
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draws that are differentiable in the parameters (where `has_rsample`)."""
-        raise NotImplementedError(f"{type(self).__name__} has no reparameterised draws; use sample()")
+        raise UnsupportedError(f"{type(self).__name__} has no reparameterised draws; use sample()")
 
     def sample_n(self, n: int) -> Tensor:
         """n draws; PyTorch's older name of sample((n,))."""
@@ -135,24 +145,24 @@ class Distribution:
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All values of a discrete distribution along a new first dimension."""
-        raise NotImplementedError(f"{type(self).__name__} cannot enumerate its support")
+        raise UnsupportedError(f"{type(self).__name__} cannot enumerate its support")
 
     # ----------------------------------------------------------------------------------- densities
     def log_prob(self, value: Tensor) -> Tensor:
         """log of the density or probability at `value`."""
-        raise NotImplementedError(f"{type(self).__name__} has no formula for log_prob")
+        raise UnsupportedError(f"{type(self).__name__} has no formula for log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
         """P(X ≤ value)."""
-        raise NotImplementedError(f"{type(self).__name__} has no formula for cdf")
+        raise UnsupportedError(f"{type(self).__name__} has no formula for cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
         """The quantile: the x with cdf(x) = value; of discrete distributions, the least with cdf(x) ≥ value."""
-        raise NotImplementedError(f"{type(self).__name__} has no formula for icdf")
+        raise UnsupportedError(f"{type(self).__name__} has no formula for icdf")
 
     def entropy(self) -> Tensor:
         """−E[log p(X)] in nats, of shape batch_shape."""
-        raise NotImplementedError(f"{type(self).__name__} has no formula for its entropy")
+        raise UnsupportedError(f"{type(self).__name__} has no formula for its entropy")
 
     def perplexity(self) -> Tensor:
         """exp of the entropy."""
@@ -177,7 +187,7 @@ class Distribution:
             value = getattr(self, name)
             valid = constraint.check(value)
             if constraints.fails(valid):
-                raise ValueError(
+                raise InvalidValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
                 )
@@ -185,16 +195,16 @@ class Distribution:
     def _validate_sample(self, value: Any) -> None:
         """Refuse what is no tensor, does not fit batch_shape + event_shape, or lies outside the support."""
         if not isinstance(value, Tensor):
-            raise ValueError("The value argument to log_prob must be a Tensor")
+            raise InvalidValueError("The value argument to log_prob must be a Tensor")
         event = value.ndim - len(self._event_shape)
         if value.shape[max(event, 0) :] != self._event_shape:
-            raise ValueError(
+            raise InvalidValueError(
                 f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}."
             )
         expected = self._batch_shape + self._event_shape
         for i, j in zip(reversed(value.shape), reversed(expected), strict=False):
             if i != 1 and j != 1 and i != j:
-                raise ValueError(
+                raise InvalidValueError(
                     f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}."
                 )
         self._check_support(value)
@@ -206,7 +216,7 @@ class Distribution:
             warnings.warn(f"{type(self)} does not define `support` to enable sample validation.", stacklevel=4)
             return
         if constraints.fails(support.check(value)):
-            raise ValueError(
+            raise InvalidValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
@@ -218,6 +228,18 @@ class Distribution:
             if value is not None:
                 shown.append(f"{name}: {value if not isinstance(value, Tensor) or value.numel() == 1 else value.shape}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _looking_first(method: Callable[[Any, Tensor], Tensor]) -> Callable[[Any, Tensor], Tensor]:
+    """The method, whose value is checked before it is used."""
+
+    @functools.wraps(method)
+    def checked(self: Distribution, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return method(self, value)
+
+    return checked
 
 
 guard_methods(Distribution, *_GUARDED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weft
 
 from ..autograd import enable_grad
+from ..errors import UnsupportedError
 from ..tensor import Tensor
 from .distribution import Distribution
 
@@ -20,14 +21,14 @@ class ExponentialFamily(Distribution):
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
-        raise NotImplementedError(f"{type(self).__name__} does not state its natural parameters")
+        raise UnsupportedError(f"{type(self).__name__} does not state its natural parameters")
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not state its log-normaliser")
+        raise UnsupportedError(f"{type(self).__name__} does not state its log-normaliser")
 
     @property
     def _mean_carrier_measure(self) -> float | Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not state E[k(X)]")
+        raise UnsupportedError(f"{type(self).__name__} does not state E[k(X)]")
 
     def entropy(self) -> Tensor:
         """F(θ) − ⟨θ, ∇F(θ)⟩ − E[k(X)], the gradient by automatic differentiation."""

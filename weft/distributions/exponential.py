@@ -53,13 +53,9 @@ class Exponential(ExponentialFamily):
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return -(-self.rate * value).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -59,8 +59,6 @@ class FisherSnedecor(Distribution):
         return (top / bottom.clamp(min=tiny)).clamp(min=tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         half1, half2, ratio = self.df1 / 2, self.df2 / 2, self.df1 / self.df2
         normaliser = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
         shape = half1 * ratio.log() + (half1 - 1) * value.log()
@@ -68,8 +66,6 @@ class FisherSnedecor(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """I(ν₁/2, ν₂/2, ν₁x/(ν₁x + ν₂)); gradients in x."""
-        if self._validate_args:
-            self._validate_sample(value)
         scaled = self.df1 * value
         return betainc(self.df1 / 2, self.df2 / 2, scaled / (scaled + self.df2))
 

@@ -33,6 +33,7 @@ class GeneralizedPareto(Distribution):
         "concentration": constraints.real,
     }
     has_rsample = True
+    _look_first: ClassVar = ("log_prob", "log_survival_function")  # from which cdf follows
 
     def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
         shape, (self.loc, self.scale, self.concentration) = broadcast_parameters(loc, scale, concentration)
@@ -63,16 +64,12 @@ class GeneralizedPareto(Distribution):
         return self.icdf(uniform(self._extended_shape(sample_shape), self.loc))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         inside = (value >= self.loc) & (1 + self.concentration * self._z(value) >= 0)
         density = (1 + self.concentration) * self._log_rest(value) - self.scale.log()
         return weft.where(inside, density, -math.inf)
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """log(1 − F(x)) = −log(1 + ξz)/ξ."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._log_rest(value)
 
     def _log_rest(self, value: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -32,7 +33,7 @@ class Geometric(ProbsOrLogits, Distribution):
         self._keep_parameter(value)
         super().__init__(shape, validate_args=validate_args)
         if self._validate_args and probs is not None and constraints.fails(self.probs > 0):
-            raise ValueError(
+            raise InvalidValueError(
                 f"Expected parameter probs (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to be "
                 f"positive but found invalid values:\n{value[value <= 0]}"
             )
@@ -55,14 +56,10 @@ class Geometric(ProbsOrLogits, Distribution):
             return (uniform(self._extended_shape(sample_shape), self.probs).log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return weft.special.xlog1py(value, -self.probs) + self.probs.log()
 
     def cdf(self, value: Tensor) -> Tensor:
         """1 − (1 − p)^(⌊k⌋ + 1)."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:

@@ -54,14 +54,10 @@ class Gumbel(TransformedDistribution):
         return self.stddev.square()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return (-((self.loc - value) / self.scale).exp()).exp()
 
     def icdf(self, value: Tensor) -> Tensor:

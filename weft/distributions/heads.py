@@ -10,6 +10,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError, UnsupportedError
 from ..nn import functional as F
 from ..nn.linear import Linear
 from ..nn.module import Module
@@ -42,13 +43,13 @@ class DistributionHead(Module):
 
     def forward(self, features: Tensor) -> Distribution:
         """p(y | features)."""
-        raise NotImplementedError(f"{type(self).__name__} does not state its distribution")
+        raise UnsupportedError(f"{type(self).__name__} does not state its distribution")
 
     def nll(self, features: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
         """−log p(target | features), averaged, summed, or one number for each example ('none')."""
         loss = -self(features).log_prob(target)
         if reduction not in ("none", "mean", "sum"):
-            raise ValueError(f"nll: reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+            raise InvalidValueError(f"nll: reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
         return loss if reduction == "none" else getattr(loss, reduction)()
 
     def predict(self, features: Tensor, kind: str = "mode") -> Tensor:
@@ -60,7 +61,7 @@ class DistributionHead(Module):
                 return self.expected(features)
             if kind == "sample":
                 return self(features).sample()
-        raise ValueError(f"predict: kind must be 'mode', 'mean' or 'sample', got {kind!r}")
+        raise InvalidValueError(f"predict: kind must be 'mode', 'mean' or 'sample', got {kind!r}")
 
     def most_probable(self, features: Tensor) -> Tensor:
         """The value of greatest density or probability."""

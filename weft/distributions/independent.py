@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..errors import InvalidValueError, UnsupportedError
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
@@ -25,13 +26,14 @@ class Independent(Distribution):
     """
 
     arg_constraints: ClassVar = {}
+    _look_first: ClassVar = ()  # the batch does
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
     ) -> None:
         batch, event = base_distribution.batch_shape, base_distribution.event_shape
         if reinterpreted_batch_ndims > len(batch):
-            raise ValueError(
+            raise InvalidValueError(
                 "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
                 f"actual {reinterpreted_batch_ndims} vs {len(batch)}"
             )
@@ -84,7 +86,7 @@ class Independent(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:
-            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+            raise UnsupportedError("Enumeration over cartesian product is not implemented")
         return self.base_dist.enumerate_support(expand=expand)
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError
 from ..nn import functional as F
 from ..tensor import Tensor
 from . import constraints
@@ -36,7 +37,7 @@ class LKJCholesky(Distribution):
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
-            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+            raise InvalidValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim = dim
         shape, (self.concentration,) = broadcast_parameters(concentration)
         super().__init__(shape, (dim, dim), validate_args=validate_args)
@@ -57,8 +58,6 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Σ_i (D − i + 2η − 2) log L_ii for i = 2 … D, less the logarithm of the normaliser."""
-        if self._validate_args:
-            self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
         order = self.dim - weft.arange(2, self.dim + 1, dtype=diagonal.dtype)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + order

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError
 from ..nn import functional as F
 from ..tensor import Tensor
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
+from .location_scale import LocationScale
 from .mixture_same_family import MixtureSameFamily
 from .quantiles import least_count
 from .utils import broadcast_parameters, uniform
@@ -20,7 +22,7 @@ from .utils import broadcast_parameters, uniform
 __all__ = ["DiscretizedLogistic", "DiscretizedLogisticMixture", "Logistic", "LogisticMixture"]
 
 
-class Logistic(Distribution):
+class Logistic(LocationScale):
     """F(x) = σ((x − μ)/s), σ the sigmoid.
 
     loc, scale: μ and s
@@ -29,20 +31,8 @@ class Logistic(Distribution):
     tensor(0.5000)
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        shape, (self.loc, self.scale) = broadcast_parameters(loc, scale)
-        super().__init__(shape, validate_args=validate_args)
-
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property
@@ -54,15 +44,11 @@ class Logistic(Distribution):
         return self.icdf(uniform(self._extended_shape(sample_shape), self.loc))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        z = (value - self.loc) / self.scale
+        z = self._standard(value)
         return F.logsigmoid(z) + F.logsigmoid(-z) - self.scale.log()
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return ((value - self.loc) / self.scale).sigmoid()
+        return self._standard(value).sigmoid()
 
     def icdf(self, value: Tensor) -> Tensor:
         return self.loc + self.scale * (value.log() - (-value).log1p())
@@ -99,7 +85,9 @@ class DiscretizedLogistic(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if levels < 2 or not low < high:
-            raise ValueError(f"DiscretizedLogistic: expected low < high and levels >= 2, got {low}, {high}, {levels}")
+            raise InvalidValueError(
+                f"DiscretizedLogistic: expected low < high and levels >= 2, got {low}, {high}, {levels}"
+            )
         self.low, self.high, self.levels = low, high, levels
         self.step = (high - low) / (levels - 1)
         shape, (self.loc, self.scale) = broadcast_parameters(loc, scale)
@@ -117,8 +105,6 @@ class DiscretizedLogistic(Distribution):
             return self.low + level * self.step
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         upper = (value + self.step / 2 - self.loc) / self.scale
         lower = (value - self.step / 2 - self.loc) / self.scale
         width = (-(-self.step / self.scale).expm1()).log()
@@ -129,8 +115,6 @@ class DiscretizedLogistic(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """σ((x + δ/2 − μ)/s) at a level, 1 at the last."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:

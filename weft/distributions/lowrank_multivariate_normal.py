@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import weft
 
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -97,8 +98,6 @@ class LowRankMultivariateNormal(Distribution):
         return self.loc + moved + self._unbroadcasted_cov_diag.sqrt() * wide
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         distance = low_rank_mahalanobis(
             self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, value - self.loc, self._capacitance_tril
         )
@@ -116,17 +115,17 @@ class LowRankMultivariateNormal(Distribution):
 def _batch_shape(loc: Tensor, factor: Tensor, diag: Tensor) -> weft.Size:
     """Check the sizes against each other and broadcast what stands before them."""
     if loc.dim() < 1:
-        raise ValueError("loc must be at least one-dimensional.")
+        raise InvalidValueError("loc must be at least one-dimensional.")
     if factor.dim() < 2:
-        raise ValueError("cov_factor must be at least two-dimensional, with optional leading batch dimensions")
+        raise InvalidValueError("cov_factor must be at least two-dimensional, with optional leading batch dimensions")
     if factor.shape[-2:-1] != loc.shape[-1:]:
-        raise ValueError(f"cov_factor must be a batch of matrices with shape {loc.shape[-1]} x m")
+        raise InvalidValueError(f"cov_factor must be a batch of matrices with shape {loc.shape[-1]} x m")
     if diag.shape[-1:] != loc.shape[-1:]:
-        raise ValueError(f"cov_diag must be a batch of vectors with shape {loc.shape[-1:]}")
+        raise InvalidValueError(f"cov_diag must be a batch of vectors with shape {loc.shape[-1:]}")
     try:
         return weft.broadcast_shapes(loc.shape[:-1], factor.shape[:-2], diag.shape[:-1])
     except RuntimeError:
-        raise ValueError(
+        raise InvalidValueError(
             f"Incompatible batch shapes: loc {loc.shape}, cov_factor {factor.shape}, cov_diag {diag.shape}"
         ) from None
 

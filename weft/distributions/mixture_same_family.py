@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError, UnsupportedError
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
@@ -33,6 +34,7 @@ class MixtureSameFamily(Distribution):
 
     arg_constraints: ClassVar = {}
     has_rsample = False
+    _look_first: ClassVar = ("log_prob",)  # cdf: the components do
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class MixtureSameFamily(Distribution):
     def icdf(self, value: Tensor) -> Tensor:
         """The quantile of a mixture of numbers, searched for between those of its components; with gradients."""
         if self._event_shape:
-            raise NotImplementedError(f"MixtureSameFamily.icdf: events of shape {self._event_shape} have no quantiles")
+            raise UnsupportedError(f"MixtureSameFamily.icdf: events of shape {self._event_shape} have no quantiles")
         components = copy.copy(self._component_distribution)
         components._validate_args = False  # values of one component may lie outside the support of another
         p = value.expand(weft.broadcast_shapes(value.shape, self._batch_shape))
@@ -118,8 +120,6 @@ class MixtureSameFamily(Distribution):
         return quantiles.where(present, math.inf).amin(-1), quantiles.where(present, -math.inf).amax(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         parts = self._component_distribution.log_prob(self._padded(value))
         return (parts + self._mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 
@@ -139,18 +139,18 @@ class MixtureSameFamily(Distribution):
 def _check_mixture(mixture: Any, components: Any) -> None:
     """A `Categorical` over the last batch dimension of the components."""
     if not isinstance(mixture, Categorical):
-        raise ValueError("The Mixture distribution needs to be an instance of weft.distributions.Categorical")
+        raise InvalidValueError("The Mixture distribution needs to be an instance of weft.distributions.Categorical")
     if not isinstance(components, Distribution):
-        raise ValueError("The Component distribution needs to be an instance of weft.distributions.Distribution")
+        raise InvalidValueError("The Component distribution needs to be an instance of weft.distributions.Distribution")
     wanted, found = mixture.batch_shape, components.batch_shape[:-1]
     for a, b in zip(reversed(wanted), reversed(found), strict=False):
         if a != 1 and b != 1 and a != b:
-            raise ValueError(
+            raise InvalidValueError(
                 f"`mixture_distribution.batch_shape` ({wanted}) is not compatible with "
                 f"`component_distribution.batch_shape`({found})"
             )
     count, size = mixture.param_shape[-1], components.batch_shape[-1]
     if count != size:
-        raise ValueError(
+        raise InvalidValueError(
             f"`mixture_distribution component` ({count}) does not equal `component_distribution.batch_shape[-1]` ({size})"
         )

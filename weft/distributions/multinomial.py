@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..autograd import no_grad
+from ..errors import UnsupportedError
 from ..tensor import Tensor
 from . import constraints
 from .binomial import Binomial
@@ -37,7 +38,7 @@ class Multinomial(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
-            raise NotImplementedError("inhomogeneous total_count is not supported")
+            raise UnsupportedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
         self._categorical = Categorical(probs, logits)
         shape = self._categorical.param_shape
@@ -82,8 +83,6 @@ class Multinomial(Distribution):
             return counts.scatter_add(-1, drawn, weft.ones_like(drawn, dtype=counts.dtype))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         logits, value = weft.broadcast_tensors(self.logits, value)
         powers = weft.where((value == 0) & (logits == -float("inf")), 0.0, logits) * value
         return (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1) + powers.sum(-1)

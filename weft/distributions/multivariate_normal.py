@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import weft
 
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution
@@ -47,7 +48,7 @@ class MultivariateNormal(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+            raise InvalidValueError("loc must be at least one-dimensional.")
         name, matrix = one_matrix(covariance_matrix, precision_matrix, scale_tril)
         batch = weft.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand(batch + loc.shape[-1:])
@@ -90,8 +91,6 @@ class MultivariateNormal(Distribution):
         return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         distance = mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
@@ -109,10 +108,10 @@ def one_matrix(covariance: Any, precision: Any, scale_tril: Any) -> tuple[str, T
     given = {"covariance_matrix": covariance, "precision_matrix": precision, "scale_tril": scale_tril}
     present = [(name, matrix) for name, matrix in given.items() if matrix is not None]
     if len(present) != 1:
-        raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        raise InvalidValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
     name, matrix = present[0]
     if matrix.dim() < 2:
-        raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
+        raise InvalidValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
     return name, matrix
 
 

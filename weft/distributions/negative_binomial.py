@@ -64,8 +64,6 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
             return weft.poisson(rate)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         r = self.total_count
         powers = r * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
         ways = (r + value).lgamma() - (value + 1).lgamma() - r.lgamma()
@@ -73,8 +71,6 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """I(r, k + 1, 1 − p), the incomplete beta function."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 from ..tensor import Tensor
-from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_parameters, standard_normal
+from .location_scale import LocationScale
+from .utils import standard_normal
 
 __all__ = ["Normal"]
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """N(μ, σ²): p(x) = exp(−(x − μ)² / 2σ²) / (σ √2π).
 
     loc, scale: μ and σ
@@ -22,21 +22,10 @@ class Normal(ExponentialFamily):
     tensor([0.1587, 0.5000, 0.8413])
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        shape, (self.loc, self.scale) = broadcast_parameters(loc, scale)
-        super().__init__(shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property
@@ -52,14 +41,10 @@ class Normal(ExponentialFamily):
         return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc) * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        z = (value - self.loc) / self.scale
+        z = self._standard(value)
         return -z * z / 2 - self.scale.log() - math.log(2 * math.pi) / 2
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf()) / 2
 
     def icdf(self, value: Tensor) -> Tensor:

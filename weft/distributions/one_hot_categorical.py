@@ -74,8 +74,6 @@ class OneHotCategorical(Distribution):
         return F.one_hot(index, self._event_shape[0]).to(self._categorical._param.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self) -> Tensor:

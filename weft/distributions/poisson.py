@@ -50,14 +50,10 @@ class Poisson(ExponentialFamily):
             return weft.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         return weft.xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
 
     def cdf(self, value: Tensor) -> Tensor:
         """Q(⌊k⌋ + 1, λ), the upper incomplete gamma function."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:

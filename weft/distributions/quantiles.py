@@ -11,6 +11,7 @@ from typing import Any
 import weft
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError
 from ..tensor import Tensor
 from . import constraints
 
@@ -71,4 +72,4 @@ def root_between(
 def check_probability(value: Tensor, name: str) -> None:
     """Refuse what is no probability, where the answer is an integer and NaN cannot be one."""
     if constraints.fails((value >= 0) & (value <= 1)):
-        raise ValueError(f"{name}.icdf: expected probabilities in [0, 1], got {value}")
+        raise InvalidValueError(f"{name}.icdf: expected probabilities in [0, 1], got {value}")

@@ -39,16 +39,12 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         return (u.log() - (-u).log1p() + self.logits) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         difference = self.logits - value * self.temperature
         temperature = difference.new_ones(()) * self.temperature
         return temperature.log() + difference - 2 * F.softplus(difference)
 
     def cdf(self, value: Tensor) -> Tensor:
         """σ(temperature · x − logits)."""
-        if self._validate_args:
-            self._validate_sample(value)
         return (value * self.temperature - self.logits).sigmoid()
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -66,8 +66,6 @@ class ExpRelaxedCategorical(Distribution):
         return ((self.logits + gumbel) / self.temperature).log_softmax(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         size = self._event_shape[0]
         temperature = self.logits.new_ones(()) * self.temperature
         scores = self.logits - value * temperature

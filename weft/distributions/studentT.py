@@ -57,8 +57,6 @@ class StudentT(Distribution):
         return self.loc + self.scale * standard_normal(shape, self.df) * (((self.df / 2).log() - log_gamma) / 2).exp()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return -0.5 * (self.df + 1) * (z.square() / self.df).log1p() - self._log_normaliser()
 
@@ -68,8 +66,6 @@ class StudentT(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """½ I(ν/2, ½, ν/(ν + z²)) to the left of loc, its complement to the right; gradients in x."""
-        if self._validate_args:
-            self._validate_sample(value)
         z = (value - self.loc) / self.scale
         tail = betainc(self.df / 2, weft.full_like(self.df, 0.5), self.df / (self.df + z.square())) / 2
         return weft.where(z < 0, tail, 1 - tail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..autograd import no_grad
+from ..errors import InvalidValueError
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
@@ -75,8 +76,6 @@ class TransformedDistribution(Distribution):
         return x
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         event_dim, total, y = len(self._event_shape), 0.0, value
         for transform in reversed(self.transforms):
             x = transform.inv(y)
@@ -94,8 +93,6 @@ class TransformedDistribution(Distribution):
         return probability if isinstance(sign, int) and sign == 1 else sign * (probability - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         return self._turned(self.base_dist.cdf(value))
@@ -108,9 +105,9 @@ def _as_list(transforms: Any) -> list[Transform]:
     if isinstance(transforms, Transform):
         return [transforms]
     if not isinstance(transforms, list):
-        raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+        raise InvalidValueError(f"transforms must be a Transform or list, but was {transforms}")
     if not all(isinstance(t, Transform) for t in transforms):
-        raise ValueError("transforms must be a Transform or a list of Transforms")
+        raise InvalidValueError("transforms must be a Transform or a list of Transforms")
     return transforms
 
 
@@ -118,7 +115,7 @@ def _fitting(base: Distribution, transform: Transform) -> Distribution:
     """The base distribution with batch and event shapes as the maps need them."""
     shape, needed = base.batch_shape + base.event_shape, transform.domain.event_dim
     if len(shape) < needed:
-        raise ValueError(f"base_distribution needs to have shape with size at least {needed}, but got {shape}.")
+        raise InvalidValueError(f"base_distribution needs to have shape with size at least {needed}, but got {shape}.")
     expanded = transform.inverse_shape(transform.forward_shape(shape))
     if tuple(expanded) != tuple(shape):
         base = base.expand(expanded[: len(expanded) - len(base.event_shape)])

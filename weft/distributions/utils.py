@@ -9,6 +9,7 @@ import weft
 
 from ..autograd import enable_grad
 from ..dtype import finfo, get_default_dtype
+from ..errors import InvalidValueError
 from ..nn import functional as F
 from ..ops.operands import is_number
 from ..tensor import Tensor
@@ -32,7 +33,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Tensors and numbers as tensors of one shape; numbers take the type of the first tensor, or the default."""
     if not all(isinstance(v, Tensor) or is_number(v) for v in values):
         found = ", ".join(type(v).__name__ for v in values)
-        raise ValueError(f"Input arguments must all be instances of Number or weft.Tensor, got {found}.")
+        raise InvalidValueError(f"Input arguments must all be instances of Number or weft.Tensor, got {found}.")
     first = next((v for v in values if isinstance(v, Tensor)), None)
     kind = get_default_dtype() if first is None else first.dtype
     return weft.broadcast_tensors(*(v if isinstance(v, Tensor) else weft.tensor(v, dtype=kind) for v in values))
@@ -70,7 +71,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """The lower triangle of matrices, row by row, up to diagonal `diag`: (*, D, D) → (*, N)."""
     size = mat.shape[-1]
     if not -size <= diag < size:
-        raise ValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
+        raise InvalidValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
     rows, columns = weft.tril_indices(size, size, diag)
     return mat[..., rows, columns]
 
@@ -81,7 +82,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     while (found := sum(min(max(row + 1 + diag, 0), size) for row in range(size))) < count:
         size += 1
     if found != count:
-        raise ValueError(
+        raise InvalidValueError(
             f"The size of last dimension is {count} which cannot be expressed as the lower triangular part of "
             "a square D x D matrix."
         )
@@ -118,7 +119,7 @@ class ProbsOrLogits:
     def _take_parameter(self, probs: Any, logits: Any) -> Any:
         """Check that just one is given and return it."""
         if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+            raise InvalidValueError("Either `probs` or `logits` must be specified, but not both.")
         self._by_probs = probs is not None
         return probs if self._by_probs else logits
 

@@ -53,15 +53,11 @@ class VonMises(Distribution):
         return 1 - weft.special.i1e(self.concentration) / weft.special.i0e(self.concentration)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         log_bessel = weft.special.i0e(self.concentration).log() + self.concentration
         return self.concentration * (value - self.loc).cos() - math.log(2 * math.pi) - log_bessel
 
     def cdf(self, value: Tensor) -> Tensor:
         """The share of the circle from loc − π up to x; 0 and 1 beyond loc ± π."""
-        if self._validate_args:
-            self._validate_sample(value)
         return self._cumulative(value)
 
     def _cumulative(self, value: Tensor) -> Tensor:

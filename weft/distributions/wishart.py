@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ..errors import InvalidValueError
 from ..ops.implicit_gamma import standard_gamma
 from ..ops.operands import is_number
 from ..tensor import Tensor
@@ -49,7 +50,7 @@ class Wishart(ExponentialFamily):
         df = weft.tensor(df, dtype=matrix.dtype) if is_number(df) else df
         batch, event_shape = weft.broadcast_shapes(matrix.shape[:-2], df.shape), matrix.shape[-2:]
         if constraints.fails(df > event_shape[-1] - 1):
-            raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")
+            raise InvalidValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")
         self.df = df.expand(batch)
         self.__dict__[name] = matrix.expand(batch + event_shape)
         super().__init__(batch, event_shape, validate_args=validate_args)
@@ -111,8 +112,6 @@ class Wishart(ExponentialFamily):
         return chol @ chol.mT
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         nu, p = self.df, self._event_shape[-1]
         normaliser = nu * (p * math.log(2) / 2 + half_log_det(self._unbroadcasted_scale_tril)) + (nu / 2).mvlgamma(p)
         trace = weft.cholesky_solve(value, self._scale_for(value)).diagonal(dim1=-2, dim2=-1).sum(-1)

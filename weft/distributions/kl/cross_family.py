@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 
+from ...errors import UnsupportedError
 from ...tensor import Tensor
 from ..bernoulli import Bernoulli
 from ..beta import Beta
@@ -35,7 +36,7 @@ from .registry import register_kl
 @singledispatch
 def expected_log(p: Any) -> Tensor:
     """E log x."""
-    raise NotImplementedError(type(p))
+    raise UnsupportedError(type(p))
 
 
 @expected_log.register
@@ -71,7 +72,7 @@ def uniform_expected_log_rest(p: Uniform) -> Tensor:
 @singledispatch
 def expected_exp(p: Any, t: Tensor) -> Tensor:
     """E e^(tx)."""
-    raise NotImplementedError(type(p))
+    raise UnsupportedError(type(p))
 
 
 @expected_exp.register

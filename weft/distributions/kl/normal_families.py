@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weft
 
+from ...errors import InvalidValueError
 from ...tensor import Tensor
 from ..lowrank_multivariate_normal import LowRankMultivariateNormal, low_rank_mahalanobis
 from ..multivariate_normal import MultivariateNormal, mahalanobis
@@ -20,7 +21,7 @@ def _normal(p: Normal, q: Normal) -> Tensor:
 
 def _same_size(p: MultivariateNormal, q: MultivariateNormal) -> None:
     if p.event_shape != q.event_shape:
-        raise ValueError(
+        raise InvalidValueError(
             f"KL-divergence between two (multivariate) normals with different event shapes cannot be computed: "
             f"{p.event_shape} and {q.event_shape}"
         )

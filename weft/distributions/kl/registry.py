@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from ...errors import ArgumentError, UnsupportedError
 from ...tensor import Tensor
 from ..distribution import Distribution
 
@@ -20,7 +21,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
     """
     for kind in (type_p, type_q):
         if not isinstance(kind, type) or not issubclass(kind, Distribution):
-            raise TypeError(f"Expected type_p and type_q to be Distribution subclasses but got {kind}")
+            raise ArgumentError(f"Expected type_p and type_q to be Distribution subclasses but got {kind}")
 
     def enter(formula: Callable) -> Callable:
         KL_TABLE[type_p, type_q] = formula
@@ -35,7 +36,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     formula = _formula(type(p), type(q))
     result = NotImplemented if formula is None else formula(p, q)
     if result is NotImplemented:
-        raise NotImplementedError(
+        raise UnsupportedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}; estimate it by "
             "(p.log_prob(x) - q.log_prob(x)).mean(0) with x = p.sample((n,))"
         )

@@ -7,6 +7,7 @@ import math
 import weft
 
 from ...autograd import enable_grad
+from ...errors import UnsupportedError
 from ...nn import functional as F
 from ...tensor import Tensor
 from .. import constraints
@@ -47,7 +48,7 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
     if constraints.fails(p.total_count >= q.total_count):
-        raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
+        raise UnsupportedError("KL between Binomials where q.total_count > p.total_count is not implemented")
     one_trial = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return weft.where(p.total_count > q.total_count, math.inf, p.total_count * one_trial)
 
@@ -153,7 +154,7 @@ def _uniform(p: Uniform, q: Uniform) -> Tensor:
 @register_kl(Independent, Independent)
 def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("KL of Independents with different reinterpreted_batch_ndims is not implemented")
+        raise UnsupportedError("KL of Independents with different reinterpreted_batch_ndims is not implemented")
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
@@ -161,7 +162,7 @@ def _independent(p: Independent, q: Independent) -> Tensor:
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
     """The same invertible map on both sides leaves the divergence as it was."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
-        raise NotImplementedError("KL of TransformedDistributions needs equal transforms and event shapes")
+        raise UnsupportedError("KL of TransformedDistributions needs equal transforms and event shapes")
     return kl_divergence(p.base_dist, q.base_dist)
 
 
@@ -169,7 +170,7 @@ def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tens
 def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     """Bregman's divergence F(θ_q) − F(θ_p) − ⟨θ_q − θ_p, ∇F(θ_p)⟩ of the log-normaliser."""
     if type(p) is not type(q):
-        raise NotImplementedError(
+        raise UnsupportedError(
             "The cross KL-divergence between different exponential families cannot be computed using Bregman "
             f"divergences: {type(p).__name__} and {type(q).__name__}"
         )

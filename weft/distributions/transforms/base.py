@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...errors import InvalidValueError, UnsupportedError
 from ...refusal import guard_methods
 from ...tensor import Tensor
 from .. import constraints
@@ -39,7 +40,7 @@ class Transform:
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
-            raise ValueError("cache_size must be 0 or 1")
+            raise InvalidValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
         self._cached_pair: tuple[Any, Any] = (None, None)
 
@@ -48,7 +49,7 @@ class Transform:
         """The event dimension of domain and codomain, where they agree."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
-        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+        raise InvalidValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
     def inv(self) -> Transform:
@@ -58,7 +59,7 @@ class Transform:
     @property
     def sign(self) -> Any:
         """The sign of the derivative of a monotone map of numbers: 1 or −1."""
-        raise NotImplementedError(f"{type(self).__name__} is not a monotone map of numbers")
+        raise UnsupportedError(f"{type(self).__name__} is not a monotone map of numbers")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         """The same map with another cache size."""
@@ -66,7 +67,7 @@ class Transform:
             return self
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
-        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+        raise UnsupportedError(f"{type(self)}.with_cache is not implemented")
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -90,14 +91,14 @@ class Transform:
         return self._cached_pair[0]
 
     def _call(self, x: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not state its map")
+        raise UnsupportedError(f"{type(self).__name__} does not state its map")
 
     def _inverse(self, y: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not state its inverse")
+        raise UnsupportedError(f"{type(self).__name__} does not state its inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log|det ∂y/∂x| at a pair y = f(x): (*, event) → (*)."""
-        raise NotImplementedError(f"{type(self).__name__} has no log-determinant")
+        raise UnsupportedError(f"{type(self).__name__} has no log-determinant")
 
     def forward_shape(self, shape: Any) -> Any:
         """The shape of y for a shape of x."""
@@ -316,12 +317,16 @@ class IndependentTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         if x.dim() < self.domain.event_dim:
-            raise ValueError(f"Too few dimensions on input: expected at least {self.domain.event_dim}, got {x.dim()}")
+            raise InvalidValueError(
+                f"Too few dimensions on input: expected at least {self.domain.event_dim}, got {x.dim()}"
+            )
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         if y.dim() < self.codomain.event_dim:
-            raise ValueError(f"Too few dimensions on input: expected at least {self.codomain.event_dim}, got {y.dim()}")
+            raise InvalidValueError(
+                f"Too few dimensions on input: expected at least {self.codomain.event_dim}, got {y.dim()}"
+            )
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import weft
 
+from ...errors import InvalidValueError
 from ...sizes import Size
 from ...tensor import Tensor
 from .. import constraints
@@ -31,7 +32,7 @@ class ReshapeTransform(Transform):
     def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if math.prod(self.in_shape) != math.prod(self.out_shape):
-            raise ValueError(
+            raise InvalidValueError(
                 f"in_shape, out_shape have different numbers of elements: {self.in_shape} and {self.out_shape}"
             )
         super().__init__(cache_size)
@@ -70,10 +71,10 @@ class ReshapeTransform(Transform):
 def _replaced(shape: Any, old: Size, new: Size) -> Any:
     """(*, old) → (*, new)."""
     if len(shape) < len(old):
-        raise ValueError(f"Too few dimensions on input: expected at least {len(old)}, got {tuple(shape)}")
+        raise InvalidValueError(f"Too few dimensions on input: expected at least {len(old)}, got {tuple(shape)}")
     cut = len(shape) - len(old)
     if tuple(shape[cut:]) != tuple(old):
-        raise ValueError(f"Shape mismatch: expected {tuple(shape[cut:])} but got {old}")
+        raise InvalidValueError(f"Shape mismatch: expected {tuple(shape[cut:])} but got {old}")
     return shape[:cut] + new
 
 
@@ -86,7 +87,7 @@ class _Joined(Transform):
 
     def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
         if not all(isinstance(t, Transform) for t in tseq):
-            raise ValueError(f"{type(self).__name__}: expected a sequence of Transforms, got {tseq}")
+            raise InvalidValueError(f"{type(self).__name__}: expected a sequence of Transforms, got {tseq}")
         super().__init__(cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
         self.dim = dim
@@ -97,7 +98,9 @@ class _Joined(Transform):
 
     def _check_dim(self, x: Tensor) -> None:
         if not -x.dim() <= self.dim < x.dim():
-            raise ValueError(f"{type(self).__name__}: dim {self.dim} is not a dimension of a tensor of shape {x.shape}")
+            raise InvalidValueError(
+                f"{type(self).__name__}: dim {self.dim} is not a dimension of a tensor of shape {x.shape}"
+            )
 
 
 class CatTransform(_Joined):
@@ -116,7 +119,7 @@ class CatTransform(_Joined):
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
-            raise ValueError(f"CatTransform: {len(self.transforms)} transforms but {len(self.lengths)} lengths")
+            raise InvalidValueError(f"CatTransform: {len(self.transforms)} transforms but {len(self.lengths)} lengths")
 
     @property
     def event_dim(self) -> int:
@@ -143,7 +146,9 @@ class CatTransform(_Joined):
     def _pieces(self, x: Tensor) -> tuple[Tensor, ...]:
         self._check_dim(x)
         if x.shape[self.dim] != self.length:
-            raise ValueError(f"CatTransform: expected size {self.length} along dim {self.dim}, got shape {x.shape}")
+            raise InvalidValueError(
+                f"CatTransform: expected size {self.length} along dim {self.dim}, got shape {x.shape}"
+            )
         return x.split(self.lengths, self.dim)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -186,7 +191,9 @@ class StackTransform(_Joined):
     def _slices(self, x: Tensor) -> tuple[Tensor, ...]:
         self._check_dim(x)
         if x.shape[self.dim] != len(self.transforms):
-            raise ValueError(f"StackTransform: {len(self.transforms)} transforms, got shape {x.shape}, dim {self.dim}")
+            raise InvalidValueError(
+                f"StackTransform: {len(self.transforms)} transforms, got shape {x.shape}, dim {self.dim}"
+            )
         return x.unbind(self.dim)
 
     def _call(self, x: Tensor) -> Tensor:

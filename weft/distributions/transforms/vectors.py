@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ...errors import InvalidValueError
 from ...nn import functional as F
 from ...tensor import Tensor
 from .. import constraints
@@ -24,7 +25,7 @@ __all__ = [
 
 def _need_dimensions(shape: Any, count: int) -> None:
     if len(shape) < count:
-        raise ValueError(f"Too few dimensions on input: expected at least {count}, got shape {tuple(shape)}")
+        raise InvalidValueError(f"Too few dimensions on input: expected at least {count}, got shape {tuple(shape)}")
 
 
 class SoftmaxTransform(PlainTransform):
@@ -161,11 +162,11 @@ class CorrCholeskyTransform(PlainTransform):
         _need_dimensions(shape, 1)
         size = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != shape[-1]:
-            raise ValueError(f"Input is not a flattened lower-diagonal number: {shape[-1]} is not D(D - 1)/2")
+            raise InvalidValueError(f"Input is not a flattened lower-diagonal number: {shape[-1]} is not D(D - 1)/2")
         return (*shape[:-1], size, size)
 
     def inverse_shape(self, shape: Any) -> Any:
         _need_dimensions(shape, 2)
         if shape[-2] != shape[-1]:
-            raise ValueError(f"Input is not square: {tuple(shape[-2:])}")
+            raise InvalidValueError(f"Input is not square: {tuple(shape[-2:])}")
         return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
