@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -253,3 +255,25 @@ def test_lsuv_gives_every_layer_unit_variance() -> None:
     net(batch)
     assert set(seen) == {"conv", "wide", "last"}
     assert all(abs(variance - 1) <= 0.02 for variance in seen.values())
+
+
+def test_skipping_in_one_thread_leaves_models_of_another_alone() -> None:
+    """One thread loads a model, whose initial values are skipped, while another builds one from the beginning."""
+    inside, built = threading.Event(), threading.Event()
+
+    def load() -> float:
+        with init.skipping():
+            inside.set()
+            assert built.wait(20)
+            return init.ones_(weft.full((3,), 7.0)).sum().item()
+
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(load)
+        assert inside.wait(20)
+        weft.manual_seed(0)
+        found = nn.Linear(5, 4).weight.detach().numpy().copy()
+        built.set()
+        assert loading.result() == 21.0  # there they were skipped
+    weft.manual_seed(0)
+    np.testing.assert_array_equal(found, nn.Linear(5, 4).weight.detach().numpy())
+    assert 0.1 < np.abs(found).max() <= 1 / math.sqrt(5)

@@ -11,6 +11,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import weft
@@ -42,18 +43,17 @@ __all__ = [
     "zeros_",
 ]
 
-_skipping = False
+_skipping: ContextVar[bool] = ContextVar("skipping", default=False)  # models that other threads build are not touched
 
 
 @contextlib.contextmanager
 def skipping() -> Iterator[None]:
     """Inside, the functions of this file leave their arguments as they are (`nn.utils.skip_init`)."""
-    global _skipping
-    before, _skipping = _skipping, True
+    before = _skipping.set(True)
     try:
         yield
     finally:
-        _skipping = before
+        _skipping.reset(before)
 
 
 def initializer(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -61,7 +61,7 @@ def initializer(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(fill)
     def initialize(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if _skipping:
+        if _skipping.get():
             return tensor
         try:
             if tensor.numel() == 0 and not is_lazy(tensor):
