@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..runtime.places import runs_folder
 from .machine import AsJson, Threads
-from .naming import pairs, runs_folder
+from .naming import changed
 from .output import DONE, FAILED, Misuse, deliver, progress_console, table
 from .training import Changes, Data, NoCompile, RecipeName, Runs, TrustData, data_folder
 
@@ -74,7 +75,7 @@ def check(
     if threads:
         weft.set_num_threads(threads)
     found = get(recipe)
-    settings = found.settings(pairs(changes or ()))
+    settings = found.settings(changed(changes or ()))
     with trusted(trust_data):
         splits = found.data(settings, data_folder(data))
     weft.manual_seed(settings.seed)

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import OptionError, WeftError
+from ..runtime.switches import switch
 from . import checking, guide, machine, runs, searching, training, using
 from .output import DONE, FAILED, INTERRUPTED, MISUSED, TERMINATED, Interrupted, Misuse
 
@@ -78,7 +79,7 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given or bool(os.environ.get("WEFT_DEBUG"))
+    debug = "--debug" in given or bool(switch("WEFT_DEBUG"))
     with _terminating():
         code = _run([a for a in complete_options(given) if a != "--debug"], debug)
     sys.exit(code)

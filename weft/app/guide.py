@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .output import console, hint, labelled
-
-if TYPE_CHECKING:
-    from ..train.runs import RunFolder
 
 STEPS = (
     ("list", "what can be trained"),
@@ -21,17 +16,12 @@ STEPS = (
 def show() -> None:
     """Print a short guided start."""
     from .. import __version__
+    from ..train.runs import latest_run
 
     page = console()
     page.print(f"[bold]Weft {__version__}[/]: deep learning in pure Python. To begin:\n")
     page.print(labelled((hint(words), meaning) for words, meaning in STEPS))
-    latest = _latest()
+    latest = latest_run()
     if latest is not None:
         page.print(f"\nYour latest run is {latest.path}.", markup=False)
     page.print(f"\n{hint('--help')} lists every command.", markup=False)
-
-
-def _latest() -> RunFolder | None:
-    from ..train.runs import found_runs
-
-    return next((run for run in reversed(found_runs()) if run.real), None)

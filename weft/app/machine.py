@@ -26,10 +26,14 @@ def register(app: typer.Typer) -> None:
 
 
 def info(as_json: AsJson = False) -> None:
-    """Print versions, what the processor can do, threads, whether compiling works, the cache and the extras that are installed.
+    """Print versions, what the processor can do, threads, whether compiling works, the cache, extras and switches.
+
+    Switches are environment variables; each is shown with its value and its meaning.
 
     Example: weft info --json
     """
+    from ..runtime.extras import described
+
     document = _facts()
 
     def show(console: Console) -> None:
@@ -43,20 +47,13 @@ def info(as_json: AsJson = False) -> None:
             ("compiler", document["compiler"]),
             ("cache", f"{cached['directory'] or 'off'}: {cached['entries']} kernels, {_mib(cached['bytes'])}"),
             ("device", "cpu (this version computes on nothing else)"),
-            *(("extra", f"{name}: {_extra(found)}") for name, found in document["extras"].items()),
+            *(("extra", f"{name}: {described(found)}") for name, found in document["extras"].items()),
         ]
         console.print(labelled(rows))
+        switches = [(name, found["value"], found["meaning"]) for name, found in document["switches"].items()]
+        console.print(table(("switch", "value", "meaning"), switches))
 
     deliver(document, as_json, show)
-
-
-def _extra(found: dict[str, str | None]) -> str:
-    """The packages of an extra with their versions, and how to get those that are missing."""
-    from ..runtime.invocation import install
-
-    there = ", ".join(f"{package} {version}" for package, version in found.items() if version)
-    lacking = [package for package, version in found.items() if not version]
-    return "; ".join(part for part in (there, f"missing: {install(*lacking)}" if lacking else "") if part)
 
 
 def _facts() -> dict[str, Any]:
@@ -68,6 +65,7 @@ def _facts() -> dict[str, Any]:
     from ..compiler.jit import Target
     from ..runtime import cache as kernels
     from ..runtime.extras import available
+    from ..runtime.switches import SWITCHES
 
     target, here = Target.host(), binding().get_host_cpu_features()
     found = kernels.info()
@@ -85,6 +83,10 @@ def _facts() -> dict[str, Any]:
         "cache": {"directory": found.directory, "entries": found.entries, "bytes": found.bytes, "limit": found.limit},
         "devices": ["cpu"],
         "extras": available(),
+        "switches": {
+            name: {"value": entry.value, "default": entry.default, "meaning": entry.meaning}
+            for name, entry in SWITCHES.items()
+        },
     }
 
 

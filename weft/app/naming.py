@@ -6,21 +6,17 @@ import difflib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from ..runtime.places import runs_folder
 from .output import Misuse, hint
 
 if TYPE_CHECKING:
     from ..train.runs import RunFolder
 
 LATEST = "latest"
-
-
-def runs_folder(given: str | os.PathLike[str] | None = None) -> Path:
-    """Where runs lie: what was given, `$WEFT_RUNS`, or `runs` in the current folder."""
-    return Path(given or os.environ.get("WEFT_RUNS") or "runs")
 
 
 def run_folders(given: str | os.PathLike[str] | None = None) -> list[Path]:
@@ -35,29 +31,23 @@ def find_run(name: str, given: str | os.PathLike[str] | None = None, recipe: str
 
     The latest is the one that was begun or resumed last, among those that a training has left something in.
     """
-    from ..train.runs import RunFolder
+    from ..train.runs import RunFolder, latest_run
 
     if name == LATEST:
-        return RunFolder(_latest(given, recipe))
-    for folder in (runs_folder(given) / name, Path(name)):
-        if (folder / "settings.json").is_file():
-            return RunFolder(folder)
+        return latest_run(runs_folder(given), recipe) or _there_is_none(runs_folder(given), recipe)
+    for run in map(RunFolder, (runs_folder(given) / name, Path(name))):
+        if run.begun:
+            return run
     if Path(name).is_dir():
         raise Misuse(f"{name} is not the folder of a run: it has no settings.json")
     known = [folder.name for folder in run_folders(given)]
     raise Misuse(f"there is no run {name!r} in {runs_folder(given)}/; {_suggestion(name, known)}")
 
 
-def _latest(given: str | os.PathLike[str] | None, recipe: str | None) -> Path:
-    from ..train.runs import RunFolder
-
-    for folder in reversed(run_folders(given)):
-        run = RunFolder(folder)
-        if run.real and (recipe is None or run.settings.get("recipe") == recipe):
-            return folder
+def _there_is_none(parent: Path, recipe: str | None) -> NoReturn:
     what = f"run of {recipe}" if recipe else "run"
     start = hint(f"train {recipe or 'digits-mlp'}")
-    raise Misuse(f"there is no {what} in {runs_folder(given)}/; start one with: {start}")
+    raise Misuse(f"there is no {what} in {parent}/; start one with: {start}")
 
 
 def typed(run: Path) -> str:
@@ -75,15 +65,11 @@ def _suggestion(name: str, known: list[str]) -> str:
     return f"there are: {', '.join(known[-8:])}" if known else "there are no runs yet"
 
 
-def pairs(words: Iterable[str], option: str = "--set") -> dict[str, str]:
-    """`key=value` words as a mapping."""
-    found = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not key.strip():
-            raise Misuse(f"{option} takes key=value, got {word!r}; for example {option} lr=0.01")
-        found[key.strip()] = value.strip()
-    return found
+def changed(words: Iterable[str], option: str = "--set") -> dict[str, str]:
+    """The `key=value` words that an option was given, as a mapping."""
+    from ..recipes.settings import pairs
+
+    return pairs(words, f"{option} takes", f"{option} lr=0.01")
 
 
 # ---------------------------------------------------------------- completion

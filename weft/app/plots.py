@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..io.atomic import replacing
-from ..runtime.invocation import install
+from ..runtime.extras import MissingExtraError, extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,11 +23,11 @@ INK, GOOD, BAD = "#31688e", "#35b779", "#d1495b"
 def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> Path | None:
     """Draw into a new figure and write it whole; None where matplotlib is missing."""
     try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        warnings.warn(f"no picture was drawn: that needs matplotlib: {install('matplotlib')}", stacklevel=2)
+        figures = extra("matplotlib.figure", "that needs")
+    except MissingExtraError as error:
+        warnings.warn(f"no picture was drawn: {error}", stacklevel=2)
         return None
-    figure = Figure(figsize=size, layout="constrained")
+    figure = figures.Figure(figsize=size, layout="constrained")
     draw(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:

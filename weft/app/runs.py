@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..runtime.places import runs_folder
 from .machine import AsJson
-from .naming import complete_recipe, complete_run, find_run, run_folders, runs_folder
+from .naming import complete_recipe, complete_run, find_run, run_folders
 from .output import deliver, figure, hint, labelled, print_baseline, sparkline, table
 from .training import Runs
 

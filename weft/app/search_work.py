@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .naming import LATEST, runs_folder, typed
+from ..runtime.places import runs_folder
+from .naming import LATEST, typed
 from .output import Misuse, hint, plain, progress_console
 
 if TYPE_CHECKING:

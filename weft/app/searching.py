@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..runtime.places import runs_folder
 from .machine import AsJson, Threads
-from .naming import complete_recipe, complete_setting, pairs, runs_folder, typed
-from .output import DONE, FAILED, Interrupted, Misuse, deliver, hint, table
-from .search_work import Plan, Work, find_search, parsed, read_plan, write_json
+from .naming import changed, complete_recipe, complete_setting, typed
+from .output import DONE, FAILED, Interrupted, Misuse, deliver, hint, plain, table
+from .search_work import Plan, Work, find_search, parsed, read_plan
 from .training import Changes, Data, NoCompile, Runs, TrustData, data_folder
 
 if TYPE_CHECKING:
@@ -107,13 +108,13 @@ def _told(recipe: str | None, space: list[str] | None, method: Method | None, *r
     if recipe is None or not space:
         example = hint("search digits-mlp --space lr=1e-4..1e-1")
         raise Misuse(f"search needs a recipe and a --space, for example: {example}")
-    texts = pairs(space, "--space")
+    texts = changed(space, "--space")
     ranges = any(hasattr(parsed(text), "low") for text in texts.values())
     if folds == 1:
         raise Misuse("--folds takes 2 or more (0 uses the recipe's validation data)")
     chosen = method or ("random" if ranges else "grid")
     place = str(data_folder(data)) if data else None
-    told = pairs(changes or ())
+    told = changed(changes or ())
     return Plan(get(recipe).name, texts, chosen, trials, folds, metric, maximize, seed, min_epochs, eta, told, place)
 
 
@@ -121,6 +122,7 @@ def _told(recipe: str | None, space: list[str] | None, method: Method | None, *r
 
 
 def _report(work: Work, as_json: bool) -> None:
+    from ..train.runs import RunFolder
     from .plots import search_picture
 
     records, best = work.records, work.best()
@@ -137,7 +139,7 @@ def _report(work: Work, as_json: bool) -> None:
         "folder": str(work.folder),
         "plot": str(picture) if picture else None,
     }
-    write_json(work.folder / "result.json", document)
+    RunFolder(work.folder).write_result(plain(document))
     deliver(document, as_json, lambda console: _show(console, document, list(work.plan.space)))
 
 

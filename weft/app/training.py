@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..runtime.places import runs_folder
 from .machine import AsJson, Threads
-from .naming import LATEST, complete_recipe, complete_run, complete_setting, find_run, pairs, runs_folder, typed
+from .naming import LATEST, changed, complete_recipe, complete_run, complete_setting, find_run, typed
 from .output import DONE, MISSED, Interrupted, Misuse, deliver, figure, hint, labelled, print_baseline
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def train(
 
     if threads:
         weft.set_num_threads(threads)
-    given = pairs([*(changes or ()), *([f"seed={seed}"] if seed is not None else ())])
+    given = changed([*(changes or ()), *([f"seed={seed}"] if seed is not None else ())])
     made = _resumed(recipe, resume, runs, given, data, as_json) if resume else _new(recipe, runs, name, given, data)
     options: dict[str, Any] = {"compile": False} if no_compile else {}
     try:
@@ -108,13 +109,14 @@ def _new(
 ) -> dict[str, Any]:
     """Arguments of `recipes.run` for a run that begins."""
     from ..recipes import get
+    from ..train.runs import RunFolder
 
     if recipe is None:
         raise Misuse(f"train needs a recipe, for example: {hint('train digits-mlp')}; {hint('list')} shows them")
     found = get(recipe)
     found.settings(given)
     folder = runs_folder(runs) / name if name else fresh(runs_folder(runs), found.name)
-    if (folder / "settings.json").exists():
+    if RunFolder(folder).begun:
         way = hint(f"train --resume {typed(folder)}")
         raise Misuse(f"{folder} holds a run already; give another --name, or go on with it: {way}")
     return {"name": found.name, "settings": given, "folder": folder, "root": data_folder(data)}

@@ -26,6 +26,7 @@ import numpy as np
 from ..errors import OptionError, WeftError
 from ..runtime import cache, threads
 from ..runtime.locks import fork_safe_lock, unforked
+from ..runtime.switches import switch
 from . import codegen
 
 __all__ = ["CodeError", "Handle", "Target", "build", "emit_object", "symbol"]
@@ -61,7 +62,7 @@ class Target:
     @staticmethod
     def host() -> Target:
         """This machine, or the one that `WEFT_TARGET` names."""
-        return Target.named(os.environ.get("WEFT_TARGET") or "host")
+        return Target.named(switch("WEFT_TARGET"))
 
     @staticmethod
     @functools.cache

@@ -9,10 +9,10 @@ WEFT_WINOGRAD=0 switches it off. float32 only. (Lavin & Gray, "Fast algorithms f
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
 from typing import Any
 
+from ..runtime.switches import switch
 from .body import Access, Body
 from .conv import ConvForward, ConvShape, DirectConv, pack
 from .conv_grad import ConvInputGrad, ConvWeightGrad, WeightGradWriter
@@ -399,7 +399,7 @@ def tile_count(batch: int, taps: tuple[Taps, Taps], m: int) -> int:
 
 def best_tile(shape: ConvShape, kind: str, taps: tuple[Taps, Taps], threads: int) -> int:
     """The m of the fastest F(m×m, 3×3) for results and sources as in `taps`; 0 where direct tiles are faster."""
-    allowed = os.environ.get("WEFT_WINOGRAD", "1") != "0" and kind == "f32" and shape.groups == 1
+    allowed = switch("WEFT_WINOGRAD") != "0" and kind == "f32" and shape.groups == 1
     fits = shape.kernel == (3, 3) and shape.stride == (1, 1) and shape.dilation == (1, 1)
     if not (allowed and fits and shape.inputs % 16 == shape.outputs % 16 == 0):
         return 0

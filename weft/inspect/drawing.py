@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import OptionError, ShapeError
-from ..runtime.extras import missing
+from ..runtime.extras import extra
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
@@ -42,11 +42,9 @@ class Picture(abc.ABC):
 
 def blank(rows: int = 1, columns: int = 1, width: float = 4.6, height: float = 3.6, **options: Any) -> tuple[Any, Any]:
     """A figure and its axes: an array of shape (rows, columns); width and height are those of one panel."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing("matplotlib", "figures need") from error
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure = extra("matplotlib.figure", "figures need").Figure(
+        figsize=(width * columns, height * rows), layout="constrained"
+    )
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import OptionError
-from ..runtime.extras import missing
+from ..runtime.extras import extra
 
 __all__ = ["TemplateError", "render_chat"]
 
@@ -180,13 +180,10 @@ def _compiled(template: str) -> Any:
 @functools.cache
 def _environment_class() -> type:
     """jinja2's sandbox with a budget; made when it is first asked for."""
-    try:
-        import jinja2
-        from jinja2 import nodes, sandbox
-        from jinja2.ext import Extension, loopcontrols
-        from jinja2.runtime import LoopContext, Macro
-    except ImportError:
-        raise missing("jinja2", "chat templates need") from None
+    jinja2 = extra("jinja2", "chat templates need")
+    from jinja2 import nodes, sandbox
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.runtime import LoopContext, Macro
 
     class Generation(Extension):
         """{% generation %} … {% endgeneration %} around what the model has said: printed as it stands."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from ..autograd import tape
 from ..autograd.modes import mode, switches
 from ..autograd.tape import Node
 from ..errors import AutogradError
+from ..runtime.switches import switch
 from ..tensor import Tensor, wrap
 from .formula import DROP, LOOK, SAVE, Meta, formula_reads
 from .inplace import innermost_interpreter
@@ -25,7 +25,7 @@ next_order = tape.counter.__next__
 PRIMITIVES: dict[str, Primitive] = {}
 
 # Elements from which an array may be worth native code; compiler/eager.py decides.
-LARGE = {"0": sys.maxsize, "always": 0}.get(os.environ.get("WEFT_EAGER_NATIVE", ""), 1 << 12)
+LARGE = {"0": sys.maxsize, "always": 0}.get(switch("WEFT_EAGER_NATIVE"), 1 << 12)
 
 
 @functools.cache

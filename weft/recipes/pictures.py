@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..runtime.extras import missing
+from ..runtime.extras import extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,11 +18,7 @@ COLOURS = ("#2f6fad", "#c4662d", "#3d8b37", "#8a5aa8")
 
 def blank(title: str, columns: int = 1, width: float = 6.4, height: float = 4.4) -> tuple[Figure, Any]:
     """A figure with one row of axes, and the axes (an array if there are several)."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing("matplotlib", "pictures need") from error
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    figure = extra("matplotlib.figure", "pictures need").Figure(figsize=(width * columns, height), layout="constrained")
     figure.suptitle(title)
     return figure, figure.subplots(1, columns)
 

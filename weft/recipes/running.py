@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import weft
 
 from ..data.sources import noting, trusted
 from ..errors import OptionError
-from ..train.runs import RunFolder, environment, found_runs, runs_folder
+from ..train.runs import RunFolder, latest_run, runs_folder
 from .base import Folder, Given, Recipe, Result, Root, Run, Trained
 from .finding import get
 
@@ -100,18 +100,17 @@ def _alone(run: Run) -> tuple[dict[str, float], Any]:
     place = run.folder.open()
     if not (run.resume and any(place.checkpoints.glob("*.weft"))):
         place.truncate(0)
-    place.write_json("settings", run.described())
-    place.write_json("environment", environment())
+    place.begin(run.described())
     done = run.recipe.fit(run)
     run.check_folder()
-    place.write_json("settings", place.settings | run.described())
+    place.update_settings(run.described())
     return done
 
 
 def _place(name: str, folder: Folder, resume: bool) -> RunFolder:
     """The folder of a run: the one named, the latest of the recipe to be resumed, or a new one."""
     if resume:
-        found = RunFolder(folder) if folder is not None else _latest(name)
+        found = RunFolder(folder) if folder is not None else latest_run(recipe=name) or _there_is_none(name)
         _check_resumable(found, name)
         return found
     return RunFolder.create(name=name) if folder is None else RunFolder(folder)
@@ -124,19 +123,14 @@ def _check_resumable(place: RunFolder, name: str) -> None:
         raise OptionError(f"resume {name}: {place.path} {what}; start anew with `weft train {name}`")
 
 
-def _latest(name: str) -> RunFolder:
-    """The folder of this recipe that was begun last."""
-    for place in reversed(found_runs()):
-        if place.real and place.settings.get("recipe") == name:
-            return place
+def _there_is_none(name: str) -> NoReturn:
     raise OptionError(f"resume: there is no run of {name} below {runs_folder()}/; start one with `weft train {name}`")
 
 
 def _note_result(place: RunFolder, recipe: Recipe, figures: dict[str, float], seconds: float) -> None:
     """Add the goal, whether it was reached and how its baseline did, to what the trainer has said about its run."""
-    said = {"finished": True, "seconds": seconds} | place.result
     news = {"recipe": recipe.name, "goal": str(recipe.goal), "reached": recipe.goal.reached(figures)}
     news["baseline"] = recipe.goal.compared(figures) or None
-    figures = said.get("figures", {}) | figures
     place.close()
-    place.write_json("result", said | news | {"figures": figures, "total_seconds": seconds})
+    done = {"finished": True, "seconds": seconds} | place.result
+    place.update_result(done | news | {"figures": figures, "total_seconds": seconds})

@@ -108,13 +108,13 @@ class TrainSettings(Settings):
     lr: float = option(1e-3, "learning rate, the largest of its schedule", above=0)
 
 
-def pairs(words: Iterable[str]) -> dict[str, str]:
-    """Keys and values of words `key=value`."""
+def pairs(words: Iterable[str], takes: str = "settings: expected", example: str = "lr=0.01") -> dict[str, str]:
+    """Keys and values of words `key=value`; what the error says of another word begins with `takes`."""
     found = {}
     for word in [words] if isinstance(words, str) else words:
         key, equals, value = word.partition("=")
         if not equals or not key.strip():
-            raise OptionError(f"settings: expected key=value, got {word!r}; for example lr=0.01")
+            raise OptionError(f"{takes} key=value, got {word!r}; for example {example}")
         found[key.strip()] = value.strip()
     return found
 

@@ -21,6 +21,8 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 
+from .switches import switch
+
 __all__ = ["CacheInfo", "clear", "entry", "info", "load_many", "store_many"]
 
 _MAGIC = b"weft-object-1\n"
@@ -64,7 +66,7 @@ def directory() -> pathlib.Path | None:
     """Where entries lie; None without a cache."""
     if limit() == 0:
         return None
-    if given := os.environ.get("WEFT_CACHE_DIR"):
+    if given := switch("WEFT_CACHE_DIR"):
         return pathlib.Path(given)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/.cache")
     return None if base.startswith("~") else pathlib.Path(base, "weft", "kernels")
@@ -73,7 +75,7 @@ def directory() -> pathlib.Path | None:
 def limit() -> int:
     """The number of bytes that the entries may take together."""
     try:
-        return max(0, int(float(os.environ.get("WEFT_CACHE_SIZE", "512")) * 2**20))
+        return max(0, int(float(switch("WEFT_CACHE_SIZE")) * 2**20))
     except (ValueError, OverflowError):
         return 512 << 20
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import WeftError
 from .invocation import install
 
-__all__ = ["EXTRAS", "MissingExtraError", "available", "extra", "missing"]
+__all__ = ["EXTRAS", "MissingExtraError", "available", "described", "extra"]
 
 EXTRAS = {  # as in pyproject.toml: package → the module it is imported as
     "plots": {"matplotlib": "matplotlib"},
@@ -26,17 +26,12 @@ class MissingExtraError(WeftError, ImportError):
 
 
 def extra(module: str, purpose: str) -> Any:
-    """Import an optional library, or say how to install it."""
+    """Import an optional library, or say how to install it; `purpose` says what wants it, as in "pictures need"."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise missing(module, purpose) from error
-
-
-def missing(module: str, purpose: str) -> MissingExtraError:
-    """The error for a library that is not there: `purpose` says what wants it, as in "pictures need"."""
-    package = PACKAGES[module.partition(".")[0]]
-    return MissingExtraError(f"{purpose} {package}: {install(package)}")
+        package = PACKAGES[module.partition(".")[0]]
+        raise MissingExtraError(f"{purpose} {package}: {install(package)}") from error
 
 
 def available() -> dict[str, dict[str, str | None]]:
@@ -45,6 +40,13 @@ def available() -> dict[str, dict[str, str | None]]:
         name: {package: _version(package, module) for package, module in needed.items()}
         for name, needed in EXTRAS.items()
     }
+
+
+def described(found: dict[str, str | None]) -> str:
+    """The packages of an extra with their versions, and how to get those that are missing."""
+    there = ", ".join(f"{package} {version}" for package, version in found.items() if version)
+    lacking = [package for package, version in found.items() if not version]
+    return "; ".join(part for part in (there, f"missing: {install(*lacking)}" if lacking else "") if part)
 
 
 def _version(package: str, module: str) -> str | None:

@@ -8,8 +8,9 @@ may be kept (512 by default), 0 leaves malloc as it is.
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
+
+from .switches import switch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers
 _LARGEST_FROM_HEAP = 32 << 20  # glibc's own upper limit
@@ -17,7 +18,7 @@ _LARGEST_FROM_HEAP = 32 << 20  # glibc's own upper limit
 
 def keep_freed_memory() -> bool:
     """Let malloc keep freed memory; False where there is nothing to tell or the user said no."""
-    given = os.environ.get("WEFT_KEEP_MEMORY", "512")
+    given = switch("WEFT_KEEP_MEMORY")
     kept = int(given) << 20 if given.isdigit() else 0
     if kept == 0 or platform.libc_ver()[0] != "glibc":
         return False

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..io.atomic import replacing
-from ..runtime.invocation import install
+from ..runtime.extras import MissingExtraError, extra
 from .callbacks.base import mode_for
 from .runs import RunFolder
 
@@ -33,8 +33,8 @@ def draw_run(run: RunFolder, say: Callable[[str], None] = print) -> bool:
         with replacing(run.path / "curves.png") as file:
             figure.savefig(file, format="png", dpi=120)
         return True
-    except ImportError:
-        say(f"No curves were drawn: matplotlib is missing. Install it with: {install('matplotlib')}")
+    except MissingExtraError as error:
+        say(f"No curves were drawn: {error}")
     except Exception as error:
         say(f"No curves were drawn: {type(error).__name__}: {error}")
     return False
@@ -45,14 +45,13 @@ def draw_curves(rows: list[Row], title: str = "") -> Figure | None:
 
     Logarithmic where values span more than a decade and a half; the best validation is marked. None: nothing to draw.
     """
-    from matplotlib.figure import Figure
-
+    figures = extra("matplotlib.figure", "that needs")
     panels = group(rows)
     if not panels:
         return None
     across = min(3, len(panels))
     down = math.ceil(len(panels) / across)
-    figure = Figure(figsize=(4.6 * across, 3.4 * down), layout="constrained")
+    figure = figures.Figure(figsize=(4.6 * across, 3.4 * down), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False).flat
     for axis, (name, lines) in zip(axes, panels.items(), strict=False):
         _panel(axis, name, lines)

@@ -24,26 +24,28 @@ from typing import Any
 
 from ..errors import OptionError
 from ..io.atomic import replacing
+from ..runtime.places import runs_folder
 
-__all__ = ["RunFolder", "found_runs", "runs_folder"]
+__all__ = ["RunFolder", "found_runs", "latest_run", "runs_folder"]
 
 Row = dict[str, Any]
 OWN_FILES = ("*.json", "metrics.*", "events.out.tfevents.*", "*.png", "log.txt", "checkpoints")
 
 
-def runs_folder() -> Path:
-    """Where runs go unless they are told: $WEFT_RUNS, or `runs` in the current folder."""
-    return Path(os.environ.get("WEFT_RUNS") or "runs")
-
-
 def found_runs(parent: str | os.PathLike[str] | None = None) -> list[RunFolder]:
     """The runs in a folder, the one that was begun or resumed last at the end; those that cannot be read as well."""
-    parent = runs_folder() if parent is None else Path(parent)
+    parent = runs_folder(parent)
     dated = []
     for file in parent.glob("*/settings.json"):
         with contextlib.suppress(OSError):  # removed meanwhile
             dated.append((file.stat().st_mtime_ns, file.parent.name, file.parent))
     return [RunFolder(path) for *_, path in sorted(dated)]
+
+
+def latest_run(parent: str | os.PathLike[str] | None = None, recipe: str | None = None) -> RunFolder | None:
+    """The run (of a recipe) that was begun or resumed last, among those that a training has left something in."""
+    real = (run for run in reversed(found_runs(parent)) if run.real)
+    return next((run for run in real if recipe is None or run.settings.get("recipe") == recipe), None)
 
 
 class RunFolder:
@@ -65,7 +67,7 @@ class RunFolder:
     @classmethod
     def create(cls, parent: str | os.PathLike[str] | None = None, name: str = "run") -> RunFolder:
         """A new folder `<parent>/<name>-<date>-<time>`, with a number added if that exists."""
-        parent = runs_folder() if parent is None else Path(parent)
+        parent = runs_folder(parent)
         stem = f"{_safe(name)}-{time.strftime('%Y%m%d-%H%M%S')}"
         for number in range(1, 10_000):
             path = parent / (stem if number == 1 else f"{stem}-{number}")
@@ -118,6 +120,11 @@ class RunFolder:
         return self.path.name
 
     @property
+    def begun(self) -> bool:
+        """Whether the folder is that of a run: it has settings."""
+        return (self.path / "settings.json").is_file()
+
+    @property
     def real(self) -> bool:
         """Whether a training has left something here that can be read: settings, and figures, a checkpoint or a result."""
         try:
@@ -134,6 +141,25 @@ class RunFolder:
         return self.checkpoints / f"{_safe(name)}.weft"
 
     # ------------------------------------------------------------------------------ whole files
+    def begin(self, told: Row) -> None:
+        """Write settings.json and environment.json: what the run is told, and where it begins."""
+        self.write_json("settings", told)
+        self.write_json("environment", environment())
+
+    def update_settings(self, told: Row) -> None:
+        """Add to what settings.json says, or replace it by name."""
+        self.write_json("settings", self.settings | told)
+
+    def write_result(self, told: Row) -> None:
+        """Write result.json: what came of the run."""
+        self.write_json("result", told)
+
+    def update_result(self, told: Row) -> None:
+        """Add to what result.json says, or replace it by name; the figures are taken one by one."""
+        known = self.result
+        figures = known.get("figures", {}) | told.get("figures", {})
+        self.write_result(known | told | {"figures": figures})
+
     def write_json(self, name: str, content: Any) -> None:
         """Replace `<name>.json`."""
         with replacing(self.path / f"{name}.json") as file:

@@ -26,7 +26,7 @@ from .opening import disk_error, find_checkpoint, open_folder
 from .precision import make_precision
 from .progress import Display, make_display
 from .record import as_float
-from .runs import RunFolder, environment
+from .runs import RunFolder
 from .saving import Saver
 from .signals import Signals, Terminated
 from .step import EvalStep
@@ -229,12 +229,11 @@ class Trainer:
             run.log(f"the run that was here is now in {earlier.name}/")
         run.truncate(0 if found is None else found[1]["rows"])
         if found is None:
-            run.write_json("settings", self._described() | self.settings)
-            run.write_json("environment", environment())
+            run.begin(self._described() | self.settings)
             if self.enable_checkpointing:
                 write_checkpoints(self.loop.state(whole=False), run.checkpoints, ["last.weft"])
         else:
-            run.write_json("settings", run.settings | self._described() | self.settings)
+            run.update_settings(self._described() | self.settings)
             run.log(f"resumed from {found[0].name} at epoch {self.current_epoch}, step {self.global_step}")
 
     def _described(self) -> dict[str, Any]:
@@ -302,7 +301,7 @@ class Trainer:
             "eager_because": self.loop.step.run.reason,
         }
         try:
-            self.run.write_json("result", result)
+            self.run.write_result(result)
             self.run.log(
                 ("finished" if finished else f"ended: {history.stopped_by}") + f" after {history.seconds:.1f} s"
             )
@@ -387,8 +386,7 @@ class Trainer:
         """The figures of `test_step` over a loader; they are also written to the result of the run, if there is one."""
         figures = self._alone(task, lambda: evaluate(self, task, loader, "test_step"))
         if self.run is not None:
-            result = self.run.result
-            self.run.write_json("result", result | {"figures": result.get("figures", {}) | figures})
+            self.run.update_result({"figures": figures})
         return figures
 
     def predict(self, task: Task, loader: Iterable[Any]) -> Any:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DtypeError, OptionError, ShapeError
+from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ...ops.sample import generator_of
 from ...random import Generator
-from ...runtime.extras import missing
+from ...runtime.extras import extra
 from ...tensor import Tensor, wrap
 
 Shape = tuple[int, ...]
@@ -157,7 +157,7 @@ def batched(x: Any, shapes: tuple[str, ...], fewest: int, name: str) -> tuple[ND
         images, restore = batched(x.array, shapes, fewest, name)
         return images, lambda result: wrap(restore(result))
     if not isinstance(x, np.ndarray):
-        raise TypeError(f"{name}: expected a tensor or an array (images may be PIL images), got {type(x).__name__}")
+        raise ArgumentError(f"{name}: expected a tensor or an array (images may be PIL images), got {type(x).__name__}")
     missing = fewest + len(shapes) - 1 - x.ndim
     if not 0 <= missing < len(shapes):
         raise ShapeError(f"{name}: expected {' or '.join(shapes)}, got shape {x.shape}")
@@ -181,13 +181,10 @@ def _pil_array(image: Any) -> NDArray:
 
 def pil_image(pixels: NDArray) -> Any:
     """The PIL image of (C, H, W)"""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise missing("PIL", "PIL images need") from None
+    image = extra("PIL.Image", "PIL images need")
     if pixels.dtype != np.uint8:
         raise DtypeError(f"augment: {pixels.dtype} does not fit into a PIL image; put ToTensor before this transform")
-    return Image.fromarray(np.ascontiguousarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)))
+    return image.fromarray(np.ascontiguousarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)))
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import OptionError
+from ...runtime.switches import switch
 from .catalogue import FILES, Source
 from .errors import DigestError, DownloadError, SourceError
 from .files import gunzipped, is_gzip
@@ -46,7 +47,7 @@ def folders(root: Folder = None) -> list[Path]:
     """The folders that are searched, in order: `root` alone if it is given, else $WEFT_DATA and the cache."""
     if root:
         return [Path(root).expanduser()]
-    given = os.environ.get("WEFT_DATA")
+    given = switch("WEFT_DATA")
     return [*([Path(given).expanduser()] if given else []), cache_folder()]
 
 

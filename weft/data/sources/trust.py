@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
+from ...runtime.switches import switch
 from .errors import DigestError, SourceWarning
 
 __all__ = ["noting", "trusted"]
@@ -54,7 +54,7 @@ def note(path: Path) -> None:
 def refuse(path: Path, canonical: str, algorithm: str, digest: str) -> None:
     """Raise for a file that is not the published one; where it is trusted, warn."""
     fault = f"{path} is not the canonical {canonical}: its {algorithm} is not {digest}"
-    if _trusting.get() or os.environ.get("WEFT_TRUST_DATA", "").lower() in TRUTH:
+    if _trusting.get() or switch("WEFT_TRUST_DATA").lower() in TRUTH:
         warnings.warn(f"{fault}; it is read nevertheless", SourceWarning, stacklevel=5)
         return
     raise DigestError(
