@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import WeftError
 from .invocation import install
 
-__all__ = ["EXTRAS", "MissingExtraError", "available", "described", "extra"]
+__all__ = ["EXTRAS", "MissingExtraError", "available", "described", "extra", "missing"]
 
 EXTRAS = {  # as in pyproject.toml: package → the module it is imported as
     "plots": {"matplotlib": "matplotlib"},
@@ -26,12 +26,17 @@ class MissingExtraError(WeftError, ImportError):
 
 
 def extra(module: str, purpose: str) -> Any:
-    """Import an optional library, or say how to install it; `purpose` says what wants it, as in "pictures need"."""
+    """Import an optional library, or say how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = PACKAGES[module.partition(".")[0]]
-        raise MissingExtraError(f"{purpose} {package}: {install(package)}") from error
+        raise missing(module, purpose) from error
+
+
+def missing(module: str, purpose: str) -> MissingExtraError:
+    """The error for a library that is not there: `purpose` says what wants it, as in "pictures need"."""
+    package = PACKAGES[module.partition(".")[0]]
+    return MissingExtraError(f"{purpose} {package}: {install(package)}")
 
 
 def available() -> dict[str, dict[str, str | None]]:
