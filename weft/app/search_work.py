@@ -27,7 +27,7 @@ LOW_IS_GOOD = ("loss", "error", "mae", "mse", "rmse", "nll", "perplexity", "bits
 
 
 @dataclass
-class Plan:
+class SearchRequest:
     """What a search was told; with this it can be continued."""
 
     recipe: str
@@ -77,8 +77,8 @@ def find_search(name: str, runs: str | None) -> Path:
     raise Misuse(f"there is no search {name!r} in {runs_folder(runs)}/; there are: {there}")
 
 
-def read_plan(folder: Path) -> Plan:
-    return Plan(**json.loads((folder / "search.json").read_text(encoding="utf-8")))
+def read_request(folder: Path) -> SearchRequest:
+    return SearchRequest(**json.loads((folder / "search.json").read_text(encoding="utf-8")))
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -94,12 +94,12 @@ def write_json(path: Path, content: Any) -> None:
 class Work:
     """A search with its folder: what is finished, what is missing, and how a trial is run."""
 
-    def __init__(self, plan: Plan, folder: Path, options: dict[str, Any]) -> None:
+    def __init__(self, request: SearchRequest, folder: Path, options: dict[str, Any]) -> None:
         from ..recipes import get
 
-        self.plan, self.folder, self.options = plan, folder, options
-        self.recipe: Recipe = get(plan.recipe)
-        self.metric = plan.metric or self.recipe.goal.metric.replace("test_", "val_")
+        self.request, self.folder, self.options = request, folder, options
+        self.recipe: Recipe = get(request.recipe)
+        self.metric = request.metric or self.recipe.goal.metric.replace("test_", "val_")
         self.search = self._search()
         for settings in self.search.candidates():
             self._settings(settings)  # a value that a setting cannot take is noticed before anything runs
@@ -108,35 +108,37 @@ class Work:
     def _search(self) -> Search:
         from ..train.selection import Grid, Random, SuccessiveHalving
 
-        plan, space = self.plan, {name: parsed(text) for name, text in self.plan.space.items()}
-        if plan.method == "grid":
+        request, space = self.request, {name: parsed(text) for name, text in self.request.space.items()}
+        if request.method == "grid":
             return Grid(space, self._maximize())
-        if plan.method == "random":
-            return Random(space, plan.trials, plan.seed, self._maximize())
-        most = max(plan.min_epochs, self._settings({}).epochs)
-        return SuccessiveHalving(space, plan.trials, plan.min_epochs, most, plan.eta, plan.seed, self._maximize())
+        if request.method == "random":
+            return Random(space, request.trials, request.seed, self._maximize())
+        most = max(request.min_epochs, self._settings({}).epochs)
+        return SuccessiveHalving(
+            space, request.trials, request.min_epochs, most, request.eta, request.seed, self._maximize()
+        )
 
     def _maximize(self) -> bool:
-        if self.plan.maximize is not None:
-            return self.plan.maximize
-        if self.plan.metric is None:
+        if self.request.maximize is not None:
+            return self.request.maximize
+        if self.request.metric is None:
             return self.recipe.goal.at_least is not None
-        return not any(word in self.plan.metric.lower() for word in LOW_IS_GOOD)
+        return not any(word in self.request.metric.lower() for word in LOW_IS_GOOD)
 
     def _settings(self, chosen: dict[str, Any], **more: Any) -> Any:
-        return self.recipe.settings({**self.plan.changes, **{k: str(v) for k, v in chosen.items()}, **more})
+        return self.recipe.settings({**self.request.changes, **{k: str(v) for k, v in chosen.items()}, **more})
 
     def _claim(self) -> None:
         """Take the folder, which must be new or belong to the same search."""
         told = self.folder / "search.json"
-        if told.exists() and asdict(read_plan(self.folder)) != asdict(self.plan):
+        if told.exists() and asdict(read_request(self.folder)) != asdict(self.request):
             raise Misuse(
                 f"{self.folder} holds another search; give this one a --name, or go on with: {hint(f'search --resume {typed(self.folder)}')}"
             )
         self.made = not self.folder.exists()
         (self.folder / "trials").mkdir(parents=True, exist_ok=True)
         if not told.exists():
-            write_json(told, self.plan)
+            write_json(told, self.request)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -201,7 +203,7 @@ class Work:
             figures, error = {}, " ".join(str(problem).split())
         if not error and self.metric not in figures:
             raise Misuse(
-                f"search: {self.metric!r} is not among the figures of {self.plan.recipe}: {', '.join(figures)}; choose with --metric"
+                f"search: {self.metric!r} is not among the figures of {self.request.recipe}: {', '.join(figures)}; choose with --metric"
             )
         record = {"number": trial.number, "rung": trial.rung, "settings": trial.settings, "budget": trial.budget}
         record |= {"score": figures.get(self.metric), "figures": figures, "error": error}
@@ -214,17 +216,17 @@ class Work:
         from ..recipes import run
         from ..train.runs import RunFolder
 
-        if self.plan.folds:
+        if self.request.folds:
             return self._cross_validated(settings, folder)
         begun = (folder / "checkpoints" / "last.weft").exists()
         options = {
-            "root": self.plan.data,
-            "trust_data": self.plan.trust,
+            "root": self.request.data,
+            "trust_data": self.request.trust,
             "resume": begun,
             "progress": False,
             **self.options,
         }
-        result = run(self.plan.recipe, settings, folder=folder, **options)
+        result = run(self.request.recipe, settings, folder=folder, **options)
         rows = RunFolder(folder).rows("epoch")
         last = {k: v for k, v in (rows[-1] if rows else {}).items() if isinstance(v, float) and k != "seconds"}
         return last | result.figures
@@ -239,9 +241,9 @@ class Work:
         from ..train import Trainer
 
         rows = []
-        with trusted(self.plan.trust):
-            data = self.recipe.data(settings, self.plan.data)
-        for number, splits in enumerate(folds(data, self.plan.folds, settings.seed)):
+        with trusted(self.request.trust):
+            data = self.recipe.data(settings, self.request.data)
+        for number, splits in enumerate(folds(data, self.request.folds, settings.seed)):
             weft.manual_seed(settings.seed)
             task = self.recipe.task(settings, splits)
             trainer = Trainer(

@@ -10,7 +10,7 @@ from ..runtime.places import runs_folder
 from .machine import AsJson, Threads
 from .naming import changed, complete_recipe, complete_setting, typed
 from .output import DONE, FAILED, Interrupted, Misuse, deliver, hint, plain, table
-from .search_work import Plan, Work, find_search, parsed, read_plan
+from .search_work import SearchRequest, Work, find_search, parsed, read_request
 from .training import Changes, Data, NoCompile, Runs, TrustData, data_folder
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ def search(
         weft.set_num_threads(threads)
     if resume:
         folder = find_search(resume, runs)
-        plan = read_plan(folder)
+        request = read_request(folder)
     else:
-        plan = _told(recipe, space, method, trials, folds, metric, maximize, min_epochs, eta, changes, data, seed)
-        plan.trust = trust_data
-        folder = runs_folder(runs) / (name or f"{plan.recipe}-search")
-    work = Work(plan, folder, {"compile": False} if no_compile else {})
+        request = _told(recipe, space, method, trials, folds, metric, maximize, min_epochs, eta, changes, data, seed)
+        request.trust = trust_data
+        folder = runs_folder(runs) / (name or f"{request.recipe}-search")
+    work = Work(request, folder, {"compile": False} if no_compile else {})
     try:
         work.go(quiet=as_json)
     except KeyboardInterrupt as interrupt:
@@ -101,7 +101,7 @@ def search(
     raise typer.Exit(DONE if work.best() else FAILED)
 
 
-def _told(recipe: str | None, space: list[str] | None, method: Method | None, *rest: Any) -> Plan:
+def _told(recipe: str | None, space: list[str] | None, method: Method | None, *rest: Any) -> SearchRequest:
     from ..recipes import get
 
     trials, folds, metric, maximize, min_epochs, eta, changes, data, seed = rest
@@ -115,7 +115,9 @@ def _told(recipe: str | None, space: list[str] | None, method: Method | None, *r
     chosen = method or ("random" if ranges else "grid")
     place = str(data_folder(data)) if data else None
     told = changed(changes or ())
-    return Plan(get(recipe).name, texts, chosen, trials, folds, metric, maximize, seed, min_epochs, eta, told, place)
+    return SearchRequest(
+        get(recipe).name, texts, chosen, trials, folds, metric, maximize, seed, min_epochs, eta, told, place
+    )
 
 
 # ---------------------------------------------------------------- what came out
@@ -130,9 +132,9 @@ def _report(work: Work, as_json: bool) -> None:
     ranked = sorted(records, key=lambda r: (-r["rung"], r["score"] is None, sign * (r["score"] or 0), r["number"]))
     picture = search_picture(records, best.number if best else None, work.metric, work.folder / "search.png")
     document = {
-        "recipe": work.plan.recipe,
+        "recipe": work.request.recipe,
         "metric": work.metric,
-        "changes": work.plan.changes,
+        "changes": work.request.changes,
         "best": best.settings if best else None,
         "score": ranked[0]["score"] if ranked else None,
         "trials": ranked,
@@ -140,7 +142,7 @@ def _report(work: Work, as_json: bool) -> None:
         "plot": str(picture) if picture else None,
     }
     RunFolder(work.folder).write_result(plain(document))
-    deliver(document, as_json, lambda console: _show(console, document, list(work.plan.space)))
+    deliver(document, as_json, lambda console: _show(console, document, list(work.request.space)))
 
 
 def _show(console: Console, document: dict[str, Any], names: list[str]) -> None:

@@ -34,7 +34,7 @@ ALIGNMENT = 64
 CAN_SHARE = hasattr(socket, "send_fds")
 
 
-class Slot(NamedTuple):
+class SharedPlace(NamedTuple):
     """Where arrays lie: in slot `number`, of which the receiver has yet to take the descriptor if it is `fresh`."""
 
     number: int
@@ -48,7 +48,7 @@ class Parcel(NamedTuple):
     """A pickle and the memory of its arrays: the bytes themselves, or a slot."""
 
     body: bytes
-    arrays: list[bytearray] | Slot
+    arrays: list[bytearray] | SharedPlace
 
 
 class Outbox:
@@ -74,12 +74,12 @@ class Outbox:
             slot.spans.append((begin, part.nbytes))
         return Parcel(body, slot)
 
-    def _slot(self, size: int) -> Slot | None:
+    def _slot(self, size: int) -> SharedPlace | None:
         """A free slot that is large enough, or a new one; None if the system gives no memory."""
         for number in self._free:
             if len(self._slots[number]) >= size:
                 self._free.remove(number)
-                return Slot(number, len(self._slots[number]), False, None, [])
+                return SharedPlace(number, len(self._slots[number]), False, None, [])
         replaces = self._free.pop() if self._free else None
         if replaces is not None:
             del self._slots[replaces]
@@ -88,7 +88,7 @@ class Outbox:
         except OSError:
             return None
 
-    def _new_slot(self, size: int, replaces: int | None) -> Slot:
+    def _new_slot(self, size: int, replaces: int | None) -> SharedPlace:
         descriptor = _nameless_file(size)
         try:
             memory = mmap.mmap(descriptor, size)
@@ -97,7 +97,7 @@ class Outbox:
             os.close(descriptor)
         number, self._made = self._made, self._made + 1
         self._slots[number] = memory
-        return Slot(number, size, True, replaces, [])
+        return SharedPlace(number, size, True, replaces, [])
 
 
 class Inbox:
@@ -125,7 +125,7 @@ class Inbox:
 
     def drop(self, parcel: Parcel) -> None:
         """Take a parcel that nobody wants."""
-        if isinstance(parcel.arrays, Slot):
+        if isinstance(parcel.arrays, SharedPlace):
             self._map(parcel.arrays)
             self._given_back.append(parcel.arrays.number)
 
@@ -133,7 +133,7 @@ class Inbox:
         """The slots that became free since the last call."""
         return [self._given_back.popleft() for _ in range(len(self._given_back))]
 
-    def _map(self, slot: Slot) -> mmap.mmap:
+    def _map(self, slot: SharedPlace) -> mmap.mmap:
         if slot.replaces is not None:
             self._memory.pop(slot.replaces, None)
         if slot.fresh:

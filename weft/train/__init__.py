@@ -14,7 +14,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "history": ("History",),
     "locking": ("RunLockedError",),
     "runs": ("RunFolder", "runs_folder"),
-    "checkpoint": ("CheckpointError", "load_checkpoint", "load_weights", "save_checkpoint"),
+    "checkpoint": ("CheckpointError", "CheckpointFileError", "load_checkpoint", "load_weights", "save_checkpoint"),
     "callbacks": (
         *("Callback", "EarlyStopping", "EMA", "GradientFlow", "LearningRateMonitor", "ModelCheckpoint"),
         *("NotFiniteError", "StopOnNaN", "SWA", "Timer", "UpdateRatio"),

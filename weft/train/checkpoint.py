@@ -25,15 +25,27 @@ from ..nn.module import Module
 from ..random import Generator, get_rng_state, set_rng_state
 from ..tensor import Tensor, wrap
 
-__all__ = ["CheckpointError", "load_checkpoint", "load_weights", "newest_checkpoint", "save_checkpoint"]
+__all__ = [
+    *(
+        "CheckpointError",
+        "CheckpointFileError",
+        "load_checkpoint",
+        "load_weights",
+        "newest_checkpoint",
+        "save_checkpoint",
+    ),
+]
 
 FORMAT = 1
 INCOMING, LAST, PREVIOUS = "incoming.weft", "last.weft", "previous.weft"
 Tree = dict[str, Any]
 
 
-class CheckpointError(WeftError, RuntimeError):
+class CheckpointFileError(WeftError, RuntimeError):
     """A checkpoint that cannot be read, or does not fit what it is loaded into."""
+
+
+CheckpointError = CheckpointFileError  # its older name; `weft.utils.checkpoint` has another of that name, as PyTorch
 
 
 # ------------------------------------------------------------------------------------------- files
@@ -81,15 +93,15 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Tree:
     try:
         tree = load(path)
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: there is no such checkpoint") from None
+        raise CheckpointFileError(f"{path}: there is no such checkpoint") from None
     except (WeftError, OSError) as error:
-        raise CheckpointError(f"{path}: this checkpoint cannot be read: {error}") from error
+        raise CheckpointFileError(f"{path}: this checkpoint cannot be read: {error}") from error
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: not a checkpoint of weft.train (weights alone: weft.load)")
+        raise CheckpointFileError(f"{path}: not a checkpoint of weft.train (weights alone: weft.load)")
     expected = tree.pop("digest", None)
     tree.pop("format")
     if digest(tree) != expected:
-        raise CheckpointError(f"{path}: the checkpoint is damaged: its checksum does not fit its content")
+        raise CheckpointFileError(f"{path}: the checkpoint is damaged: its checksum does not fit its content")
     return tree
 
 
@@ -106,7 +118,7 @@ def newest_checkpoint(folder: str | os.PathLike[str]) -> tuple[Path, Tree] | Non
     for path in found:
         try:
             tree = load_checkpoint(path)
-        except CheckpointError as error:
+        except CheckpointFileError as error:
             errors.append(str(error))
             continue
         if "position" not in tree:  # weights alone
@@ -115,7 +127,7 @@ def newest_checkpoint(folder: str | os.PathLike[str]) -> tuple[Path, Tree] | Non
             warnings.warn(f"{error}; continuing from {path.name} instead", stacklevel=3)
         return path, tree
     if errors:
-        raise CheckpointError("no checkpoint can be read:\n  " + "\n  ".join(errors))
+        raise CheckpointFileError("no checkpoint can be read:\n  " + "\n  ".join(errors))
     return None
 
 
@@ -138,7 +150,7 @@ def load_weights(module: Module, path: str | os.PathLike[str], averaged: bool = 
         best = folder / "best.weft"
         found = (best, load_checkpoint(best)) if best.exists() else newest_checkpoint(folder)
         if found is None:
-            raise CheckpointError(f"{path}: there are no checkpoints in this folder")
+            raise CheckpointFileError(f"{path}: there are no checkpoints in this folder")
         path, tree = found
     else:
         tree = load_checkpoint(path)
@@ -151,7 +163,7 @@ def _load_into(module: Module, weights: Tree, path: Any) -> None:
     try:
         module.load_state_dict(weights)
     except (RuntimeError, KeyError) as error:
-        raise CheckpointError(f"{path}: the weights do not fit this model: {error}") from error
+        raise CheckpointFileError(f"{path}: the weights do not fit this model: {error}") from error
 
 
 def _age(path: Path) -> float:
@@ -265,7 +277,7 @@ def check_same_model(task: Module, tree: Tree, path: Any) -> None:
     """Say clearly if the checkpoint is of another model."""
     own, saved = task.state_dict(), tree["model"]
     if set(own) != set(saved):
-        raise CheckpointError(
+        raise CheckpointFileError(
             f"{path}: the checkpoint is of another model: it lacks {sorted(set(own) - set(saved))[:5]} and has "
             f"{sorted(set(saved) - set(own))[:5]} more"
         )
