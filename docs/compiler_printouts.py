@@ -21,13 +21,14 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from weft.compiler import OPTIONAL, PIPELINE, build_plan, jit
-from weft.compiler.body import Access, Step
-from weft.compiler.buffers import address
-from weft.compiler.explain import profile as measure
-from weft.compiler.graph import Graph, Node, Value
-from weft.compiler.matmul import Tiling
+from weft.compiler import OPTIONAL, PIPELINE, build_plan
+from weft.compiler.graph.graph import Graph, Node, Value
+from weft.compiler.plan.buffers import address
+from weft.compiler.show.explain import profile as measure
 from weft.errors import WeftError
+from weft.kernels.body import Access, Step
+from weft.kernels.llvm import jit
+from weft.kernels.matmul.product import Tiling
 from weft.runtime.native import barrier_ir
 
 PAGE = pathlib.Path(__file__).with_name("compiler.md")

@@ -6,7 +6,7 @@ import copy
 import pickle
 
 import weft
-from weft.borders import Borders
+from weft.protocols import Borders
 from weft.tensor import ENGINE_ATTRIBUTES, Tensor
 
 

@@ -23,7 +23,7 @@ with weft.autograd.detect_anomaly():
         raise SystemExit(str(error))
 """
 TRACED = """
-from weft.compiler.traced import user_line
+from weft.compiler.tracing.arrays import user_line
 raise SystemExit(user_line())
 """
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 import weft
-from weft.ops.primitive import OPERATIONS
+from weft.ops.core.primitive import OPERATIONS
 
 LISTED = pathlib.Path(__file__).with_name("public_names.json")
 PLACES = """

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from . import autograd, backends, cuda, errors, func, ops, utils  # noqa: F401
 from . import dtype as _dtypes
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
-from .autograd.modes import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
 from .device import device  # noqa: F401
 from .dtype import (  # noqa: F401
     can_cast,
@@ -37,11 +36,11 @@ from .dtype import (  # noqa: F401
     set_default_dtype,
 )
 from .func import vmap  # noqa: F401
-from .ops.control import cond, fori_loop, scan, while_loop  # noqa: F401
-from .ops.primitive import OPERATIONS as _OPERATIONS
-from .ops.register import explained as _explained
-from .ops.sample import Generator, default_generator  # noqa: F401
-from .ops.typed import TYPED as _TYPED
+from .ops.core.control import cond, fori_loop, scan, while_loop  # noqa: F401
+from .ops.core.primitive import OPERATIONS as _OPERATIONS
+from .ops.core.register import explained as _explained
+from .ops.create.sample import Generator, default_generator  # noqa: F401
+from .ops.create.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
 from .runtime.lazy import later as _later
 from .runtime.memory import keep_freed_memory as _keep_freed_memory
@@ -49,6 +48,7 @@ from .runtime.settings import *  # noqa: F403
 from .runtime.threads import get_num_threads, set_num_threads  # noqa: F401
 from .show import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from .sizes import Size  # noqa: F401
+from .tape.modes import is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled  # noqa: F401
 from .tensor import Tensor
 
 if _TYPE_CHECKING:

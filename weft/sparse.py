@@ -1,7 +1,7 @@
 """Sparse matrices: only the entries that may differ from zero are stored.
 
 `Pattern` says where the entries are; `SparseTensor` adds their values, an ordinary tensor, so that gradients flow
-to it. What can be computed with them lives in `ops/sparse.py`, which adds the operators and functions.
+to it. What can be computed with them lives in `ops/linalg/sparse.py`, which adds the operators and functions.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from .autograd import tape
-from .borders import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of tensors may name it here)
 from .device import CPU, device
 from .dtype import dtype
 from .errors import AutogradError, DtypeError, ShapeError
+from .protocols import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of tensors may name it here)
 from .sizes import Size, wrap_dim
 from .storage import Storage
+from .tape import tape
 
 new = object.__new__
 ndarray = np.ndarray
@@ -58,7 +58,7 @@ class Tensor(Borders):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """`Tensor(data)` or `Tensor(2, 3)`: PyTorch's old constructor; prefer `weft.tensor`."""
-        from .ops.create import legacy_tensor
+        from .ops.create.create import legacy_tensor
 
         made = legacy_tensor(*args, **kwargs)
         if cls is not Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .dtype import bfloat16, complex64, complex128, float16, float32, float64
 from .errors import ConditionError, InvalidValueError
-from .ops.borders import as_tensor
+from .ops.create.interchange import as_tensor
 from .runtime.lazy import later as _later
 from .tensor import Tensor
 

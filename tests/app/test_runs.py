@@ -281,9 +281,7 @@ def test_signals_during_training(number, code, word, tmp_path) -> None:
     assert RunFolder(tmp_path / "runs" / "digits-logistic").result["finished"] is False
 
 
-SLOW_START = (
-    "import time, weft.recipes.digits_mlp as m; m.load_digits = lambda: (print('reading', flush=True), time.sleep(60))"
-)
+SLOW_START = "import time, weft.recipes.classical.digits_mlp as m; m.load_digits = lambda: (print('reading', flush=True), time.sleep(60))"
 
 
 def test_a_signal_before_the_first_step(tmp_path) -> None:

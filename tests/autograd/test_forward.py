@@ -9,8 +9,9 @@ import torch
 
 import weft
 from weft import func
-from weft.autograd import forward, tape
-from weft.autograd.tape import Node
+from weft.autograd import forward
+from weft.tape import tape
+from weft.tape.tape import Node
 
 from .oracle import same, same_error
 

@@ -523,7 +523,7 @@ def without_collector():
 def test_graph_dies_with_its_result(without_collector):
     x = weft.ones(10, requires_grad=True)
     y = (x.exp() * x).sum()
-    nodes = [weakref.ref(n) for n in weft.autograd.tape.collect([y.grad_fn])]
+    nodes = [weakref.ref(n) for n in weft.tape.tape.collect([y.grad_fn])]
     assert len(nodes) == 3
     del y
     assert all(n() is None for n in nodes)
@@ -567,7 +567,7 @@ def test_double_backward_leaves_no_cycles(without_collector):
     x = weft.ones(3, requires_grad=True)
     y = x.exp().sum()
     (g,) = weft.autograd.grad(y, x, create_graph=True)
-    nodes = [weakref.ref(n) for n in weft.autograd.tape.collect([g.grad_fn, y.grad_fn])]
+    nodes = [weakref.ref(n) for n in weft.tape.tape.collect([g.grad_fn, y.grad_fn])]
     del y, g
     assert all(n() is None for n in nodes)
 

@@ -238,7 +238,7 @@ def test_common_operations_need_no_loop(monkeypatch):
     def refuse(rows):
         raise AssertionError("ran example by example")
 
-    monkeypatch.setattr("weft.ops.batching.stacked", refuse)
+    monkeypatch.setattr("weft.ops.core.batching.stacked", refuse)
     w = weft.tensor(W)
     vmap(lambda a: ((a * 2 + 1).sin().sum(), w @ a, a.softmax(0), a.reshape(2, 2).T[0], a.cumsum(0), a[1:].amax()))(
         weft.tensor(X)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.compiler import jit
-from weft.compiler.llvm import Function
-from weft.compiler.llvm_values import type_of
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.builder import Function
+from weft.kernels.llvm.values import type_of
 
 _numbers = itertools.count()
 

@@ -6,10 +6,10 @@ import functools
 
 import numpy as np
 
-from weft.compiler import jit
-from weft.compiler.body import Access
-from weft.compiler.kernel import Kernel
-from weft.compiler.llvm_values import OF_NUMPY
+from weft.kernels.body import Access
+from weft.kernels.kernel import Kernel
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.values import OF_NUMPY
 from weft.runtime import native
 from weft.runtime.pool import Pool
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.compiler import jit
+from weft.kernels.llvm import jit
 from weft.runtime import native
 
 SIGNATURE = "define void @{symbol}(ptr %args, ptr %ctx, i64 %tid, i64 %nt) nounwind"

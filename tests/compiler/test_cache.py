@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compiler import jit
+from weft.kernels.llvm import jit
 from weft.runtime import cache
 
 from ..faults.killing import HalfWritten, die

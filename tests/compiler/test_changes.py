@@ -14,9 +14,9 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nn
-from weft.compiler import jit
 from weft.compiler.compiled import Compiled
 from weft.errors import IndexRangeError, LinAlgError, TraceError
+from weft.kernels.llvm import jit
 from weft.runtime import cache
 
 

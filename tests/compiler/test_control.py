@@ -8,8 +8,8 @@ import pytest
 
 import weft
 from weft import nn
-from weft.compiler.bodies import BodyCall, Repeat
 from weft.compiler.compiled import compile
+from weft.compiler.graph.bodies import BodyCall, Repeat
 from weft.errors import DtypeError, ShapeError, TraceError, TransformError
 from weft.utils.pytree import tree_leaves
 
@@ -248,7 +248,7 @@ def test_long_loops():
 
 
 def test_too_long_loops_run_step_by_step(monkeypatch):
-    monkeypatch.setattr("weft.compiler.bodies.MOST_ROWS", 50)
+    monkeypatch.setattr("weft.compiler.graph.bodies.MOST_ROWS", 50)
     x = weft.randn(80, 2, 3)
     run = compile(_nested)
     close(run(x, weft.ones(3)), _nested(x, weft.ones(3)))

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from weft.compiler import jit
-from weft.compiler.body import Access, Body, Step
-from weft.compiler.conv import ConvForward, ConvShape
-from weft.compiler.conv_grad import ConvInputGrad, ConvWeightGrad
-from weft.compiler.kernel import Kernel
-from weft.compiler.llvm_values import OF_NUMPY
-from weft.compiler.pool_kernels import AddAtLargest, LargestInWindows, PoolShape, SpreadSums, WindowSums
-from weft.compiler.winograd import (
+from weft.kernels.body import Access, Body, Step
+from weft.kernels.kernel import Kernel
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.values import OF_NUMPY
+from weft.kernels.windows.conv import ConvForward, ConvShape
+from weft.kernels.windows.conv_grad import ConvInputGrad, ConvWeightGrad
+from weft.kernels.windows.pooling import AddAtLargest, LargestInWindows, PoolShape, SpreadSums, WindowSums
+from weft.kernels.windows.winograd import (
     WinogradConv,
     WinogradWeightGrad,
     choose_forward,

@@ -19,7 +19,7 @@ import weft.nn.functional as F
 from tests.ops.harness import ROWS, WITHOUT, calls_of, draw, resolve, to_weft
 from tests.ops.samples.base import S, T
 from weft.errors import TraceError
-from weft.ops.primitive import OPERATIONS
+from weft.ops.core.primitive import OPERATIONS
 from weft.utils.pytree import tree_flatten
 
 from .comparing import difference

@@ -11,8 +11,10 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nn
-from weft.compiler import OPTIONAL, PIPELINE, jit, roofline
+from weft.compiler import OPTIONAL, PIPELINE
+from weft.compiler.show import roofline
 from weft.errors import OptionError
+from weft.kernels.llvm import jit
 
 SVG = "{http://www.w3.org/2000/svg}"
 

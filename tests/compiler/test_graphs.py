@@ -14,7 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from weft.compiler import OPTIONAL, fuse, refine, sweep
+from weft.compiler import OPTIONAL
+from weft.compiler.fuse import groups as fuse
+from weft.compiler.fuse import refine
+from weft.kernels.sweep import sweep
 
 from .graph_moves import make_program
 from .graphs import Program, check

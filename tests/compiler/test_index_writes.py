@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import weft
-from weft.compiler.loops import HostCall
+from weft.compiler.fuse.loops import HostCall
 from weft.errors import IndexRangeError
 
 F32, F64 = np.float32, np.float64

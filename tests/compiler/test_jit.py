@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compiler import codegen, jit
 from weft.errors import OptionError
+from weft.kernels.llvm import jit
+from weft.kernels.llvm import worker as codegen
 from weft.runtime import cache, native
 
 from .native_samples import call, handle, scale, who

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compiler import jit
-from weft.compiler.llvm_values import type_of
 from weft.errors import DtypeError
-from weft.ops.pointwise import Elementwise
-from weft.ops.primitive import PRIMITIVES, Reduction
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.values import type_of
+from weft.ops.core.pointwise import Elementwise
+from weft.ops.core.primitive import PRIMITIVES, Reduction
 
 from .builder import Case, run, ulps
 

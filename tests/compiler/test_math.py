@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.special as sp
 
-from weft.compiler import jit
-from weft.compiler.llvm import Function
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.builder import Function
 
 from .builder import Case, run, ulps
 

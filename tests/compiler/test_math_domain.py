@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compiler import jit
+from weft.kernels.llvm import jit
 
 from .builder import Case, run
 from .math_truth import TRUTHS, Truth

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.compiler import jit
-from weft.compiler.body import Access, Body, Step
-from weft.compiler.llvm_values import OF_NUMPY
-from weft.compiler.matmul import Product, Tiling
+from weft.kernels.body import Access, Body, Step
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.values import OF_NUMPY
+from weft.kernels.matmul.product import Product, Tiling
 from weft.runtime.pool import Pool
 
 from .native_samples import Plan, words

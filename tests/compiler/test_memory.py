@@ -15,8 +15,9 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nn
-from weft.compiler import build_plan, jit
-from weft.compiler.buffers import ALIGN, Life, plan_memory
+from weft.compiler import build_plan
+from weft.compiler.plan.buffers import ALIGN, Life, plan_memory
+from weft.kernels.llvm import jit
 from weft.runtime import cache
 
 THREADS = 2

@@ -15,7 +15,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nn
-from weft.compiler.surroundings import Surroundings
+from weft.compiler.tracing.surroundings import Surroundings
 from weft.errors import TraceError
 
 STEPS = 20

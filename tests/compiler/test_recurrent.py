@@ -8,12 +8,12 @@ import torch
 
 import weft
 import weft.nn.functional as F
-from weft.compiler import recurrent
 from weft.compiler.compiled import compile
-from weft.compiler.graph import Node
-from weft.compiler.loops import HostCall
+from weft.compiler.fuse.loops import HostCall
+from weft.compiler.graph.graph import Node
+from weft.kernels.recurrent import forward as recurrent
 from weft.nn.utils import rnn
-from weft.ops import recurrence_loops
+from weft.ops.layers import recurrence_loops
 
 from .kernel_runs import OTHERS, run
 

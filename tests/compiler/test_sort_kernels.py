@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import weft
-from weft.compiler.body import Body
-from weft.compiler.loops import HostCall
-from weft.compiler.sorting import SortLines
-from weft.compiler.sorting_network import comparisons
-from weft.compiler.sorting_top import TopOfLines
+from weft.compiler.fuse.loops import HostCall
+from weft.kernels.body import Body
+from weft.kernels.sort.network import comparisons
+from weft.kernels.sort.sort import SortLines
+from weft.kernels.sort.top import TopOfLines
 
 from .kernel_runs import TARGETS, access, run
 

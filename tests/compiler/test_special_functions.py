@@ -14,9 +14,10 @@ import pytest
 import torch
 
 import weft
-from weft.compiler import fuse, jit
-from weft.compiler.llvm import Function
-from weft.ops.implicit_gamma import LOG_GAMMA_SLOPE, log_gamma_slope
+from weft.compiler.fuse import groups as fuse
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.builder import Function
+from weft.ops.math.implicit_gamma import LOG_GAMMA_SLOPE, log_gamma_slope
 
 from .builder import Case, run
 

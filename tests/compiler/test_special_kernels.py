@@ -7,15 +7,15 @@ import pytest
 import scipy.sparse
 import torch
 
-from weft.compiler import jit
-from weft.compiler.attention import AttentionForward
-from weft.compiler.attention_grad import AttentionBackward
-from weft.compiler.body import Access, Body
-from weft.compiler.indexing import Coordinate, Gather, Scatter
-from weft.compiler.llvm_values import OF_NUMPY
-from weft.compiler.philox import RandomFill, stream_state
-from weft.compiler.scans import Scan
-from weft.compiler.spmm import SampledProductKernel, SparseProductKernel, transposed_pattern
+from weft.kernels.attention.backward import AttentionBackward
+from weft.kernels.attention.forward import AttentionForward
+from weft.kernels.body import Access, Body
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.values import OF_NUMPY
+from weft.kernels.memory.indexing import Coordinate, Gather, Scatter
+from weft.kernels.memory.philox import RandomFill, stream_state
+from weft.kernels.memory.scans import Scan
+from weft.kernels.memory.sparse import SampledProductKernel, SparseProductKernel, transposed_pattern
 from weft.random import Generator
 from weft.runtime.native import barrier_ir
 

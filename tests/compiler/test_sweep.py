@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compiler.jit import Target
+from weft.kernels.llvm.jit import Target
 
 LONG = 2**22  # two arrays in and one out pass the threshold
 

@@ -12,7 +12,7 @@ import weft.nn.functional as F
 from weft import nn
 from weft.compiler.compiled import compile
 from weft.errors import AutogradError, ShapeError, TraceError
-from weft.ops.primitive import OPERATIONS
+from weft.ops.core.primitive import OPERATIONS
 from weft.utils.pytree import tree_flatten
 
 from ..ops.harness import calls_of, draw, resolve, to_weft

@@ -9,7 +9,7 @@ import scipy.stats as st
 
 import weft
 import weft.distributions as D
-from weft.ops.implicit_gamma import log_gamma_slope, log_standard_gamma, standard_gamma
+from weft.ops.math.implicit_gamma import log_gamma_slope, log_standard_gamma, standard_gamma
 
 from .cases import CASES, array
 from .cases import of_weft as t

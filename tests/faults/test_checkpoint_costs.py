@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft.train import RunFolder, Trainer, load_checkpoint, save_checkpoint, saving
+from weft.train import RunFolder, Trainer, load_checkpoint, save_checkpoint
 from weft.train.callbacks import StopOnNaN
-from weft.train.saving import Saver
+from weft.train.running import saving
+from weft.train.running.saving import Saver
 
 from ..train.problems import assert_same, digits, loader, mlp, supervised, weights
 

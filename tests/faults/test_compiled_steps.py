@@ -25,8 +25,9 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nn
-from weft.compiler import codegen, jit, plan
-from weft.ops.base import PRIMITIVES
+from weft.compiler.plan import plan
+from weft.kernels.llvm import jit, worker
+from weft.ops.core.base import PRIMITIVES
 from weft.runtime import cache
 
 from .killing import HalfWritten, die
@@ -116,7 +117,7 @@ def entries(place):
 MOMENTS = {
     "tracing": lambda: setattr(weft.optim.SGD, "step", die),
     "writing IR": lambda: setattr(jit, "_compile", die),
-    "compiling": lambda: setattr(codegen.binding().TargetMachine, "emit_object", die),
+    "compiling": lambda: setattr(worker.binding().TargetMachine, "emit_object", die),
     "opening": lambda: setattr(cache.tempfile, "mkstemp", die),
     "half written": lambda: setattr(cache, "open", HalfWritten),
     "before renaming": lambda: setattr(os, "replace", die),
@@ -235,7 +236,7 @@ def test_entries_change_with_the_source(copied):
     name = lambda: copied_cache(copied).entry("key", "target", "LLVM")
     seen = {name()}
     assert name() in seen
-    for file in ("compiler/mathlib.py", "ops/elementwise.py", "runtime/native.py", "random/gaussian.py"):
+    for file in ("kernels/math/library.py", "ops/math/elementwise.py", "runtime/native.py", "random/gaussian.py"):
         path = copied / "weft" / file
         path.write_text(path.read_text() + "\n# changed\n")
         seen.add(name())

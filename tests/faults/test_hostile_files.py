@@ -27,7 +27,7 @@ from weft.data.text.patterns import check_pattern
 from weft.errors import WeftError
 from weft.io import FileFormatError, load_file, load_torch
 from weft.io.bounded import brief, load_json
-from weft.io.huggingface import from_pretrained
+from weft.models.pretrained.huggingface import from_pretrained
 
 SECONDS, CHARACTERS = 5.0, 2000  # far above what they take, far below what they took
 

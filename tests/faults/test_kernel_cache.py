@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compiler import jit
+from weft.kernels.llvm import jit
 from weft.runtime import cache
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners on this system")

@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from weft import nn
-from weft.autograd.modes import mode
+from weft.tape.modes import mode
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
 

@@ -21,7 +21,7 @@ from tests.nn.functional_samples import SAMPLES as FUNCTIONAL
 from tests.ops.harness import ROWS, calls_of, resolve, to_weft
 from tests.ops.harness import draw as drawn
 from weft import distributions, nn, optim
-from weft.ops.primitive import OPERATIONS
+from weft.ops.core.primitive import OPERATIONS
 
 from . import values
 

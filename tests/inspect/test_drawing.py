@@ -108,7 +108,7 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
 
 def test_all_names_are_there_and_nothing_heavy_is_imported():
     program = (
-        "import sys, weft.inspect as i; assert 'weft.inspect.regions' not in sys.modules;"
+        "import sys, weft.inspect as i; assert 'weft.inspect.theory.regions' not in sys.modules;"
         "assert callable(i.summary) and all(hasattr(i, n) for n in i.__all__);"
         "assert not {'matplotlib', 'sklearn', 'torch'} & set(sys.modules); print(len(i.__all__))"
     )

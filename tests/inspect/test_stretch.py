@@ -10,7 +10,7 @@ import weft
 from weft import nn
 from weft.errors import OptionError
 from weft.inspect import jacobian_norms, jacobian_norms_by_power, jacobians, lipschitz, power_iteration
-from weft.inspect.stretch import SLOPES
+from weft.inspect.theory.stretch import SLOPES
 from weft.models.supervised import MLP
 
 CONVOLUTIONAL = [

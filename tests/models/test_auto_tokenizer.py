@@ -322,7 +322,7 @@ def test_hostile_templates_are_refused_at_once(name: str) -> None:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.models import chat_templates
+    from weft.models.pretrained import chat_templates
 
     chat_templates._environment_class.cache_clear()
     chat_templates._compiled.cache_clear()

@@ -23,10 +23,10 @@ from weft.models.supervised import (
     T5ForConditionalGeneration,
     TranslationTransformer,
 )
-from weft.models.supervised.cache import EMPTY, Cache, Past, compiled_steps, fixed_capacity
-from weft.models.supervised.causal import DecoderState
-from weft.models.supervised.decoding import generate
-from weft.models.supervised.transformer_blocks import KeyValues
+from weft.models.text.cache import EMPTY, Cache, Past, compiled_steps, fixed_capacity
+from weft.models.text.decoding import generate
+from weft.models.transformers.blocks import KeyValues
+from weft.models.transformers.causal import DecoderState
 
 from .hf_cases import CASES, GPT2, LLAMA, T5, needs_transformers, save
 

@@ -12,10 +12,10 @@ import pytest
 
 import weft
 from weft.errors import OptionError, ShapeError
-from weft.io.huggingface import _respelled, _spellings
 from weft.models import from_pretrained
+from weft.models.pretrained.huggingface import _respelled, _spellings
+from weft.models.pretrained.outputs import CausalLMOutputWithPast, ModelOutput
 from weft.models.supervised import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
-from weft.models.supervised.outputs import CausalLMOutputWithPast, ModelOutput
 
 from .hf_cases import BERT, CASES, GPT2, Case, inputs, needs_transformers, save, to_weft
 from .test_huggingface import gradients_in_file

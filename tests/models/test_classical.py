@@ -17,6 +17,7 @@ import weft
 from weft import nn
 from weft.errors import LinAlgError, OptionError, ShapeError
 from weft.models import supervised
+from weft.models.classical.linear_models import _logistic, _softmax
 from weft.models.supervised import (
     MLP,
     BasisRegression,
@@ -37,7 +38,6 @@ from weft.models.supervised import (
     random_relu,
     rectifier_network,
 )
-from weft.models.supervised.linear_models import _logistic, _softmax
 
 F = nn.functional
 XOR = weft.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]])

@@ -15,7 +15,7 @@ import pytest
 import weft
 from weft import nn
 from weft.models import supervised
-from weft.models.supervised.pretrained import Config
+from weft.models.pretrained.pretrained import Config
 
 from . import test_captioning, test_huggingface, test_sequences_training, test_vision_training
 from .hf_cases import BERT, CASES, GPT2, LLAMA, Case, inputs, tensors_of, to_weft

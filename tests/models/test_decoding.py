@@ -13,15 +13,9 @@ import weft
 from weft.errors import OptionError, ShapeError
 from weft.models import from_pretrained
 from weft.models.supervised import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
-from weft.models.supervised.causal import DecoderState
-from weft.models.supervised.decoding import (
-    beam_search,
-    generate,
-    greedy_search,
-    recomputing,
-    sample,
-)
-from weft.models.supervised.processors import keep_top_k, keep_top_p, penalize_repetition
+from weft.models.text.decoding import beam_search, generate, greedy_search, recomputing, sample
+from weft.models.text.processors import keep_top_k, keep_top_p, penalize_repetition
+from weft.models.transformers.causal import DecoderState
 
 from . import hf_cases
 from .hf_cases import CASES, GPT2, LLAMA, needs_transformers, save

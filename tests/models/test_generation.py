@@ -14,7 +14,7 @@ import weft
 from weft.errors import OptionError, ShapeError
 from weft.models import from_pretrained
 from weft.models.supervised import GenerationConfig, GPT2Config, GPT2LMHeadModel
-from weft.models.supervised.processors import forbid_repeated_ngrams, forbid_words
+from weft.models.text.processors import forbid_repeated_ngrams, forbid_words
 
 from .hf_cases import CASES, GPT2, load_transformers, needs_transformers, save
 

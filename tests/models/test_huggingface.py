@@ -11,9 +11,9 @@ import pytest
 import weft
 from weft import optim
 from weft.io import load_file
-from weft.io.huggingface import _respelled, _spellings
 from weft.models import from_pretrained
-from weft.models.supervised.transformer_blocks import ACTIVATIONS
+from weft.models.pretrained.huggingface import _respelled, _spellings
+from weft.models.transformers.blocks import ACTIVATIONS
 
 from . import hf_cases
 from .hf_cases import CASES, Case, inputs, save, tensors_of, to_weft, weighted

@@ -17,8 +17,9 @@ import weft
 from weft.errors import OptionError
 from weft.io import load_file, save_file
 from weft.io.errors import FileFormatError, HeaderError, MagicError, TruncatedError, UnsafeNameError, UnsafePickleError
-from weft.io.huggingface import FAMILIES, WeightsError
 from weft.models import from_pretrained
+from weft.models.pretrained.huggingface import FAMILIES, WeightsError
+from weft.models.pretrained.torchvision import build
 from weft.models.supervised import (
     BartConfig,
     BartModel,
@@ -37,8 +38,7 @@ from weft.models.supervised import (
     T5EncoderModel,
     T5ForConditionalGeneration,
 )
-from weft.models.supervised.checkpoints import build
-from weft.models.supervised.convnext import ConvNeXt, stages
+from weft.models.vision.convnext import ConvNeXt, stages
 
 from .hf_cases import BART, BERT, GPT2, LLAMA, T5, needs_transformers
 

@@ -14,7 +14,7 @@ import weft
 from weft.errors import OptionError
 from weft.io import save_file
 from weft.models.supervised import BertConfig, BertModel, MPNetConfig, MPNetModel, SentenceEncoder
-from weft.models.supervised.sentences import pool
+from weft.models.text.sentences import pool
 
 from .hf_cases import BERT, MPNET, load_transformers, needs_transformers
 

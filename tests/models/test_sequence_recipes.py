@@ -11,7 +11,7 @@ from weft import recipes
 from weft.data.sources import trusted
 from weft.data.text import Vocabulary
 from weft.errors import OptionError
-from weft.recipes.words import Words, collated, padded_loader
+from weft.recipes.text.words import Words, collated, padded_loader
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.data.sources.errors.SourceWarning")
 WORDS = ("king", "queen", "he", "she", "sees", "the", "old", "dog", "runs", "home")

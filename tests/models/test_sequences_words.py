@@ -22,7 +22,7 @@ from weft.models.supervised import (
     skipgram_pairs,
     subsample,
 )
-from weft.models.supervised.word2vec import keep_probabilities
+from weft.models.text.word2vec import keep_probabilities
 
 TEXT = np.random.default_rng(0).choice(4, 300, p=[0.5, 0.3, 0.15, 0.05])
 

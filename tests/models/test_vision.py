@@ -17,8 +17,8 @@ from tests.models.torchvision_models import difference, outputs, same_weights, t
 from weft import nn
 from weft.errors import OptionError, ShapeError
 from weft.models import supervised as ours
-from weft.models.supervised.convnext import stages
-from weft.models.supervised.vgg import make_layers
+from weft.models.vision.convnext import stages
+from weft.models.vision.vgg import make_layers
 
 # Papers: LeCun 1998; He 2015 (0.27, 0.46, 0.66, 0.85, 1.7, 19.4 million); He 2016 (1.7); Zagoruyko 2016 (11.0, 36.5,
 # 8.9); Howard 2017 (4.2, exactly Keras's trainable count); Touvron 2020 (DeiT: 5.7, 22). Others: torchvision's tables.

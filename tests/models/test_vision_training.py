@@ -14,10 +14,10 @@ from tests.models.torchvision_models import difference, outputs, same_weights, t
 from weft import nn
 from weft.errors import OptionError, ShapeError
 from weft.models import supervised as ours
-from weft.models.supervised.blocks import StochasticDepth, make_divisible
-from weft.models.supervised.convnext import stages
-from weft.models.supervised.lenet import C3_TABLE
-from weft.models.supervised.vgg import make_layers
+from weft.models.vision.blocks import StochasticDepth, make_divisible
+from weft.models.vision.convnext import stages
+from weft.models.vision.lenet import C3_TABLE
+from weft.models.vision.vgg import make_layers
 
 F = nn.functional
 VIT = {"image_size": 32, "patch_size": 8, "num_layers": 2, "num_heads": 4, "hidden_dim": 32, "mlp_dim": 48}

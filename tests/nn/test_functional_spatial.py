@@ -174,7 +174,7 @@ def test_convolution_is_scipys_correlation() -> None:
 @pytest.mark.parametrize("length", [5, 40])
 def test_chunks_of_the_batch_agree(samples: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Convolution and both gradients, computed a few samples at a time, for short and long outputs."""
-    monkeypatch.setattr("weft.ops.window.COLUMN_ELEMENTS", 5000)
+    monkeypatch.setattr("weft.ops.layers.sliding.COLUMN_ELEMENTS", 5000)
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((samples, 4, length, 6)), rng.standard_normal((6, 2, 3, 3))
     found = []

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 import weft
-from weft.ops.pointwise import Elementwise
-from weft.ops.primitive import OPERATIONS, Operation
+from weft.ops.core.pointwise import Elementwise
+from weft.ops.core.primitive import OPERATIONS, Operation
 from weft.tensor import wrap
 
 from . import samples

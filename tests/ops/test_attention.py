@@ -11,8 +11,8 @@ import torch
 import weft
 import weft.nn.functional as F
 from weft.errors import AutogradError
-from weft.ops import attention
-from weft.ops.attention import ATTENTION
+from weft.ops.layers import attention
+from weft.ops.layers.attention import ATTENTION
 
 
 @pytest.fixture

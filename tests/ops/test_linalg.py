@@ -297,7 +297,7 @@ def test_random_einsums_equal_numpy():
 
 
 def test_chains_are_multiplied_in_the_cheapest_order():
-    from weft.ops.einsum import _best_splits
+    from weft.ops.linalg.einsum import _best_splits
 
     # the textbook chain: (A₁ (A₂ A₃)) ((A₄ A₅) A₆)
     splits = _best_splits([30, 35, 15, 5, 10, 20, 25])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import weft
-from weft.ops.primitive import OPERATIONS
+from weft.ops.core.primitive import OPERATIONS
 
 from .harness import (
     DTYPES,

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import weft
-from weft.ops.pointwise import Elementwise
-from weft.ops.primitive import OPERATIONS, PRIMITIVES
+from weft.ops.core.pointwise import Elementwise
+from weft.ops.core.primitive import OPERATIONS, PRIMITIVES
 
 ROOT = pathlib.Path(weft.__file__).parent
 NAMES = [

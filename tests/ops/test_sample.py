@@ -12,8 +12,8 @@ import scipy.stats as stats
 import torch
 
 import weft
-from weft.autograd.modes import mode
-from weft.ops.sample import bernoulli_mask
+from weft.ops.create.sample import bernoulli_mask
+from weft.tape.modes import mode
 
 COUNT = 20_000
 

@@ -12,7 +12,7 @@ import torch
 import weft
 from tests.nn import functional_samples
 from tests.nn.test_functional_spatial import CALLS
-from weft.ops.primitive import OPERATIONS
+from weft.ops.core.primitive import OPERATIONS
 
 from .harness import ROWS, calls_of, draw, flat, outcome, resolve, to_torch, to_weft
 from .samples.base import S, T

@@ -249,7 +249,7 @@ def test_baselines_of_the_real_series(name, figure):
 
 
 def test_the_first_minimum_is_left_of_the_rows():
-    from weft.recipes.double_descent import first_minimum
+    from weft.recipes.classical.double_descent import first_minimum
 
     points = [SimpleNamespace(features=f, test_error=e) for f, e in ((5, 3.0), (20, 2.0), (40, 90.0), (80, 1.0))]
     assert first_minimum(points, 40) == 2.0
@@ -282,7 +282,7 @@ def test_near_words_count_more_and_contexts_are_smoothed():
 def test_ranks_count_the_words_in_between():
     """Five words on a quarter circle, 'king' at 0°, 'queen' at 40°: two lie between them."""
     from weft.data.text import Vocabulary
-    from weft.recipes.word2vec_shakespeare import ranks
+    from weft.recipes.text.word2vec_shakespeare import ranks
 
     known = Vocabulary(["king", "a", "b", "queen", "c"])
     angle = np.radians([0, 10, 20, 40, 80])

@@ -11,7 +11,7 @@ import torch
 import weft
 from weft import recipes
 from weft.errors import OptionError
-from weft.recipes import epoch_double_descent, gradient_noise, momentum_rates
+from weft.recipes.classical import epoch_double_descent, gradient_noise, momentum_rates
 from weft.train import RunFolder
 
 # ------------------------------------------------------------------------------------------- gradients of batches

@@ -282,7 +282,7 @@ def test_an_error_in_the_step_is_the_users_own() -> None:
 
 
 def test_two_optimisers_may_be_given_as_a_pair() -> None:
-    from weft.train.configure import read_optimizers
+    from weft.train.running.configure import read_optimizers
 
     p = [weft.nn.Parameter(weft.zeros(1)) for _ in range(2)]
     a, b = (weft.optim.SGD([q], lr=0.1) for q in p)

@@ -159,7 +159,7 @@ def _hasty(task: Any) -> Any:
     configure = task.configure_optimizers
 
     def hasty() -> Any:
-        from ..train.configure import read_optimizers
+        from ..train.running.configure import read_optimizers
 
         optimizers, _ = read_optimizers(configure())
         for group in (group for optimizer in optimizers for group in optimizer.param_groups):

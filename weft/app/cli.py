@@ -90,7 +90,7 @@ def _terminating() -> Iterator[None]:
     """SIGTERM ends a command as Ctrl-C does, with an exit code of its own."""
 
     def terminate(number: int, frame: Any) -> None:
-        from ..train.signals import Terminated
+        from ..train.running.signals import Terminated
 
         _interrupts.append(Terminated("SIGTERM"))
         raise _interrupts[-1]

@@ -61,8 +61,8 @@ def _facts() -> dict[str, Any]:
     import platform
 
     from .. import __version__, get_num_threads
-    from ..compiler.codegen import binding
-    from ..compiler.jit import Target
+    from ..kernels.llvm.jit import Target
+    from ..kernels.llvm.worker import binding
     from ..runtime import cache as kernels
     from ..runtime.extras import available
     from ..runtime.switches import SWITCHES

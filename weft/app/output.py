@@ -45,7 +45,7 @@ class Interrupted(WeftError):
 
 def exit_code(interrupt: BaseException) -> int:
     """The exit code of an interrupted command."""
-    from ..train.signals import Terminated
+    from ..train.running.signals import Terminated
 
     return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
 

@@ -1,6 +1,6 @@
 """How it is differentiated: the tape, transforms of functions, checks and drawings."""
 
-from .modes import (
+from ..tape.modes import (
     detect_anomaly,
     enable_grad,
     inference_mode,
@@ -9,11 +9,11 @@ from .modes import (
     set_detect_anomaly,
     set_grad_enabled,
 )
-from .tape import Node, backward, grad
+from ..tape.tape import Node, backward, grad
 
 # The tape comes first: tensors and operations, which the rest needs, stand on it.
 # isort: split
-from ..ops.typed import Variable
+from ..ops.create.typed import Variable
 from ..runtime.lazy import later as _later
 from . import function, graph
 from .checkpoint import checkpoint, checkpoint_sequential

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..errors import ShapeError
-from ..ops.batching import repeated, summed_front
+from ..ops.core.batching import repeated, summed_front
 from ..tensor import Tensor
 from .transforms import grad, vjp
 

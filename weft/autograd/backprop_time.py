@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import ShapeError
-from ..ops.batching import largest, magnitude, spectrum, stacked, summed_front
+from ..ops.core.batching import largest, magnitude, spectrum, stacked, summed_front
 from ..tensor import Tensor
 from .backprop import last_delta, slope_of
 

@@ -17,24 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..errors import ShapeError, TransformError
-from ..ops.batching import (
-    from_front,
-    joined,
-    one_row,
-    piece,
-    repeated,
-    reshaped,
-    stacked,
-    swap_fronts,
-    to_front,
-)
-from ..ops.primitive import write
-from ..ops.sample import draw
+from ..ops.core.batching import from_front, joined, one_row, piece, repeated, reshaped, stacked, swap_fronts, to_front
+from ..ops.core.primitive import write
+from ..ops.create.sample import draw
 from ..sizes import Size
+from ..tape.modes import mode
+from ..tape.tape import add_tensor_hook
 from ..tensor import Tensor
 from ..utils.pytree import broadcast_prefix, tree_flatten, tree_structure, tree_unflatten
-from .modes import mode
-from .tape import add_tensor_hook
 
 RANDOMNESS = ("error", "different", "same")
 _numbers = itertools.count(1)

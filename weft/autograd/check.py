@@ -13,11 +13,11 @@ from typing import Any
 
 from ..dtype import complex128, float64
 from ..errors import AutogradError
+from ..tape import tape
+from ..tape.modes import enable_grad, no_grad
 from ..tensor import Tensor, wrap
 from ..utils import finite
-from . import tape
 from .batched import vmap
-from .modes import enable_grad, no_grad
 from .transforms import linearize
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

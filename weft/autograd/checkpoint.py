@@ -14,11 +14,11 @@ from typing import Any
 
 from ..errors import AutogradError
 from ..random import get_rng_state, set_rng_state
+from ..tape.modes import enable_grad, mode
+from ..tape.saved import packed, saved_tensors_hooks, unpacked
 from ..tensor import Tensor
 from ..utils.pytree import tree_flatten, tree_unflatten
 from .batched import entered, live_levels
-from .modes import enable_grad, mode
-from .saved import packed, saved_tensors_hooks, unpacked
 
 
 class CheckpointError(AutogradError):

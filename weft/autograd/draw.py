@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import AutogradError
+from ..tape import tape
+from ..tape.modes import mode, switches
+from ..tape.tape import Node, collect, edge_of
 from ..tensor import Tensor
 from ..utils.describe import shape_text, value_text
-from . import tape
 from .batched import physical
 from .graphviz import graphviz
-from .modes import mode, switches
 from .picture import svg
-from .tape import Node, collect, edge_of
 
 __all__ = ["draw_graph"]
 

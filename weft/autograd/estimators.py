@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..ops.batching import averaged_front, reshaped
+from ..ops.core.batching import averaged_front, reshaped
 from ..tensor import Tensor
 from ..utils.pytree import tree_flatten, tree_map, tree_unflatten
 from .batched import vmap

@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..tape import tape
+from ..tape.modes import FORWARD, NEVER, mode, switches
+from ..tape.saved import PASS
+from ..tape.tape import Node, edge_of
 from ..tensor import Tensor
-from . import tape
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
-from .modes import FORWARD, NEVER, mode, switches
-from .saved import PASS
-from .tape import Node, edge_of
 
 __all__ = ["Pass", "by_adjoint", "have_tangents", "no_tangents", "push_node", "wanted", "without"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..errors import AutogradError, ShapeError
-from ..ops.batching import same_memory
+from ..ops.core.batching import same_memory
+from ..tape.modes import NEVER, enable_grad, mode
+from ..tape.tape import edge_of
 from ..tensor import Tensor
 from .forward import Pass, wanted, without
-from .modes import NEVER, enable_grad, mode
-from .tape import edge_of
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 

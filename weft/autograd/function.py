@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import AutogradError, ShapeError, TransformError
-from ..ops.base import pick, raise_modified
-from ..ops.batching import same_memory, summed_front, summed_to, to_front, zeros_of
-from ..ops.formula import Meta
-from ..ops.inplace import rebase
+from ..ops.core.base import pick, raise_modified
+from ..ops.core.batching import same_memory, summed_front, summed_to, to_front, zeros_of
+from ..ops.core.formula import Meta
+from ..ops.core.inplace import rebase
+from ..tape.modes import mode, no_grad, switches, unrecorded
+from ..tape.saved import Packed, packed, relinked, unpacked
+from ..tape.tape import Node, counter, edge_of, push_along, watch
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
 from .forward import by_adjoint
-from .modes import mode, no_grad, switches, unrecorded
-from .saved import Packed, packed, relinked, unpacked
-from .tape import Node, counter, edge_of, push_along, watch
 
 
 class FunctionCtx:

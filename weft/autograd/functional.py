@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import AutogradError, ShapeError
-from ..ops.batching import basis, one_row, reshaped, stacked, variable
+from ..ops.core.batching import basis, one_row, reshaped, stacked, variable
+from ..tape import tape
+from ..tape.modes import enable_grad, set_grad_enabled
 from ..tensor import Tensor
-from . import tape
 from .batched import vmap
-from .modes import enable_grad, set_grad_enabled
 from .transforms import jacfwd
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

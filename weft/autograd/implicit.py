@@ -9,12 +9,12 @@ from typing import Any
 
 from ..dtype import finfo
 from ..errors import AutogradError, ShapeError
-from ..ops.batching import largest, magnitude, variable
+from ..ops.core.batching import largest, magnitude, variable
+from ..tape import tape
+from ..tape.modes import enable_grad, mode, unrecorded
 from ..tensor import Tensor
-from . import tape
 from .batched import physical
 from .function import Function, FunctionCtx
-from .modes import enable_grad, mode, unrecorded
 
 __all__ = ["fixed_point", "straight_through"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import TransformError
-from ..ops.batching import stacked
+from ..ops.core.batching import stacked
 from ..tensor import Tensor
 
 __all__ = ["functional_call", "stack_module_state"]

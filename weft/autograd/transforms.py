@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import AutogradError, ShapeError
-from ..ops.batching import basis, basis_of, from_front, joined, piece, pieces, reshaped, same_memory, variable
+from ..ops.core.batching import basis, basis_of, from_front, joined, piece, pieces, reshaped, same_memory, variable
 from ..random import get_rng_state, set_rng_state
+from ..tape import tape
+from ..tape.modes import enable_grad, mode
+from ..tape.tape import edge_of, leaves
 from ..tensor import Tensor
 from ..utils.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
-from . import tape
 from .batched import Level, entered, live_levels, varied, vmap
 from .forward import Pass, have_tangents
-from .modes import enable_grad, mode
-from .tape import edge_of, leaves
 
 __all__ = [
     "grad",

@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import MissingNameError
 from ..runtime.locks import unforked
 from ..runtime.threads import get_num_threads
-from .graph import Graph
+from .graph.graph import Graph
 
 __all__ = ["OPTIONAL", "PIPELINE", "build_plan", "cache_clear", "cache_info", "compile", "fallback_info"]
 
@@ -97,16 +97,17 @@ def _not_collecting() -> Iterator[None]:
 
 
 def _build_plan(graph: Graph, threads: int, without: Collection[str], log: list[Any] | None) -> Any:
-    from . import bodies, simplify, split, verify
-    from .anchors import choose_layouts, find_anchors, order_operands
-    from .choose import choose
-    from .expand import expand
-    from .fuse import Fuser, in_order
-    from .geometry import Geometry
-    from .loops import Lowering
-    from .plan import Plan
-    from .refine import refine
-    from .schedule import Places, arrange, beside, in_place
+    from .fuse.anchors import choose_layouts, find_anchors, order_operands
+    from .fuse.groups import Fuser, in_order
+    from .fuse.loops import Lowering
+    from .fuse.refine import refine
+    from .graph import bodies, verify
+    from .graph.geometry import Geometry
+    from .passes import simplify, split
+    from .passes.choose import choose
+    from .passes.expand import expand
+    from .plan.plan import Plan
+    from .plan.schedule import Places, arrange, beside, in_place
 
     on = {name for name in PIPELINE if name not in without}
 

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..autograd.batched import live_levels
-from ..autograd.modes import mode
 from ..dtype import get_default_dtype
 from ..errors import OptionError, TraceError
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.notices import announced
 from ..runtime.threads import get_num_threads
+from ..tape.modes import mode
 from ..tensor import Tensor, wrap
 from ..utils.pytree import tree_flatten, tree_unflatten
 from . import OPTIONAL, build_plan
-from .gradients import OldGradients
-from .graph import Graph
-from .host import HostPlan
+from .graph.graph import Graph
+from .graph.reference import HostPlan
 from .outside import Pull
+from .passes.gradients import OldGradients
 from .program import ARGUMENT, COPY, NUMBER, OBJECT, OUTPUT, TREE, Program, Result, trace
-from .state import TRANSITIONS, Carried, Unsettled
-from .surroundings import Place
+from .tracing.state import TRANSITIONS, Carried, Unsettled
+from .tracing.surroundings import Place
 
 if TYPE_CHECKING:
-    from .explain import Explanation, Profile
+    from .show.explain import Explanation, Profile
 
 PLANS = 32  # kept for one function
 BRANCHES = 24  # for one signature; more of them, and it runs as Python
@@ -208,7 +208,7 @@ class Compiled:
 
         Nothing outside changes: what the timed runs write is put back.
         """
-        from .explain import explain
+        from .show.explain import explain
 
         _, leaves, tensors, spec = signature(args, kwargs)
         program = self._looked_at(leaves, spec)

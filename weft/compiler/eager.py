@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..autograd.modes import mode
-from ..ops import base
-from ..ops.pointwise import Elementwise
-from ..ops.primitive import Contraction, Primitive, Reduction, Window
+from ..ops.core import base
+from ..ops.core.pointwise import Elementwise
+from ..ops.core.primitive import Contraction, Primitive, Reduction, Window
 from ..runtime import fallbacks
 from ..runtime.locks import fork_safe_lock, held_by_me, unforked
 from ..runtime.pool import get_pool
 from ..runtime.threads import ONE_BLAS_THREAD, get_num_threads
-from .buffers import address, aligned
+from ..tape.modes import mode
+from .plan.buffers import address, aligned
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from .plan.plan import Plan
 
 ndarray, empty = np.ndarray, np.empty
 
@@ -189,8 +189,8 @@ def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
     """A plan of the one operation with results like this one; None where a part of it would be computed by NumPy."""
     from ..autograd.batched import entered
     from . import build_plan
-    from .expand import results_of
-    from .graph import Argument, Graph
+    from .graph.graph import Argument, Graph
+    from .passes.expand import results_of
 
     order = None
     if isinstance(primitive, Elementwise) and not np.asarray(result).flags.c_contiguous:
@@ -273,7 +273,7 @@ class EagerPlan:
 
 def _form(shape: tuple[int, ...], kind: np.dtype, order: Sequence[int] | None) -> tuple[Any, ...]:
     """What NumPy needs to make a result whose dimensions lie in memory in the given order; here they are in that order."""
-    from .geometry import contiguous_strides
+    from .graph.geometry import contiguous_strides
 
     if order is None:
         return shape, kind

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.modes import mode
-from ..autograd.tape import Node as TapeNode
-from ..autograd.tape import collect, counter, edge_of, leaves, sweep
 from ..errors import AutogradError
-from ..ops.base import pick
-from ..ops.formula import Meta
+from ..ops.core.base import pick
+from ..ops.core.formula import Meta
 from ..runtime.locks import fork_safe_lock, held_by_me
+from ..tape.modes import mode
+from ..tape.tape import Node as TapeNode
+from ..tape.tape import collect, counter, edge_of, leaves, sweep
 from ..tensor import Tensor, wrap
-from .graph import Argument, Captured, Constant, Graph, Value
-from .scope import NoWayBack
-from .trace import Tracer
+from .graph.graph import Argument, Captured, Constant, Graph, Value
+from .tracing.scope import NoWayBack
+from .tracing.tracer import Tracer
 
 
 class Backward:

@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.tape import Handle
 from ..errors import TraceError
 from ..runtime.locks import unforked
+from ..tape.tape import Handle
 from ..tensor import ENGINE_ATTRIBUTES, Tensor
 from ..utils.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
-from .breaks import First, Probe, cut
-from .effects import MISSING, Guard
-from .graph import Graph, Value
-from .ledger import Ledger
-from .number import Number, Overlaid
+from .graph.graph import Graph, Value
 from .outside import Backward, split_backward
-from .state import Carried, HostRandomness, Varies, classified
-from .streams import Stream
-from .surroundings import Kept, Place, Surroundings, is_same
-from .trace import Overlap, Tracer
-from .traced import Stand
+from .tracing.arrays import Stand
+from .tracing.breaks import First, Probe, cut
+from .tracing.counted import Number, Overlaid
+from .tracing.effects import MISSING, Guard
+from .tracing.ledger import Ledger
+from .tracing.state import Carried, HostRandomness, Varies, classified
+from .tracing.streams import Stream
+from .tracing.surroundings import Kept, Place, Surroundings, is_same
+from .tracing.tracer import Overlap, Tracer
 
 OUTPUT, COPY, ARGUMENT, OBJECT, NUMBER, TREE = "output", "copy", "argument", "object", "number", "tree"
 # (OUTPUT, number), (COPY, number), (ARGUMENT, position), (OBJECT, the object itself), (NUMBER, its entry in the ledger) or

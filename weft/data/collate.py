@@ -10,8 +10,8 @@ import numpy as np
 
 from ..dtype import dtype
 from ..errors import ArgumentError, ShapeError
-from ..ops.create import tensor
-from ..ops.join import stack
+from ..ops.create.create import tensor
+from ..ops.shape.join import stack
 from ..tensor import Tensor, wrap
 
 __all__ = ["default_collate", "default_convert"]

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..errors import IndexRangeError, OptionError, ShapeError, UnsupportedError
-from ..ops.borders import as_tensor
-from ..ops.sample import Generator, generator_of
+from ..ops.create.interchange import as_tensor
+from ..ops.create.sample import Generator, generator_of
 from ..tensor import Tensor, wrap
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import StateError
-from ..ops.sample import Generator, default_generator
+from ..ops.create.sample import Generator, default_generator
 from .dataset import IterableDataset, gathering
 from .sampler import batched, stream_of
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ..errors import OptionError
-from ..ops.sample import Generator
+from ..ops.create.sample import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, latest
 from .fetch import END, BatchTransform, MapFetcher, StreamFetcher

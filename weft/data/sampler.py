@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..errors import ArgumentError, OptionError, UnsupportedError
-from ..ops.sample import Generator, generator_of
+from ..ops.create.sample import Generator, generator_of
 from ..tensor import Tensor
 
 __all__ = [

@@ -27,7 +27,7 @@ from ..errors import ArgumentError, OptionError, ShapeError
 from ..io.atomic import Path, replacing
 from ..io.errors import FileFormatError, HeaderError, TruncatedError
 from ..io.safetensors import CODES, write_arrays
-from ..ops.sample import Generator
+from ..ops.create.sample import Generator
 from ..tensor import Tensor, wrap
 from .dataset import IterableDataset
 from .mapped import MappedArray

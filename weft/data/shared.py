@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..borders import _rebuild
 from ..dtype import dtype
+from ..protocols import _rebuild
 from ..tensor import Tensor
 
 __all__ = ["Inbox", "Outbox", "Parcel"]

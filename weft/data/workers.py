@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import WeftError
-from ..ops.sample import default_generator
+from ..ops.create.sample import default_generator
 from .fetch import END, MapFetcher, StreamFetcher
 from .sampler import stream_of
 from .shared import Inbox, Outbox, Parcel

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import weft
 
-from ..ops.implicit_gamma import log_standard_gamma
-from ..ops.quantiles import betainc, betaincinv
+from ..ops.math.implicit_gamma import log_standard_gamma
+from ..ops.math.quantiles import betainc, betaincinv
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily

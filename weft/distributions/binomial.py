@@ -9,7 +9,7 @@ import weft
 from ..autograd import no_grad
 from ..errors import UnsupportedError
 from ..nn import functional as F
-from ..ops.quantiles import betainc
+from ..ops.math.quantiles import betainc
 from ..tensor import Tensor
 from . import constraints
 from .distribution import Distribution

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import weft
 
 from ..errors import InvalidValueError
-from ..ops.implicit_gamma import log_standard_gamma
+from ..ops.math.implicit_gamma import log_standard_gamma
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily

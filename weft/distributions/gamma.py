@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import weft
 
-from ..ops.implicit_gamma import standard_gamma
-from ..ops.quantiles import gammaincinv
+from ..ops.math.implicit_gamma import standard_gamma
+from ..ops.math.quantiles import gammaincinv
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily

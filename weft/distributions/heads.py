@@ -12,8 +12,8 @@ import weft
 
 from ..errors import InvalidValueError, UnsupportedError
 from ..nn import functional as F
-from ..nn.linear import Linear
 from ..nn.module import Module
+from ..nn.modules.linear import Linear
 from ..nn.parameter import Parameter
 from ..tensor import Tensor
 from . import bernoulli, categorical

@@ -11,7 +11,7 @@ from ..autograd import enable_grad
 from ..dtype import finfo, get_default_dtype
 from ..errors import InvalidValueError
 from ..nn import functional as F
-from ..ops.operands import is_number
+from ..ops.core.operands import is_number
 from ..tensor import Tensor
 
 __all__ = [

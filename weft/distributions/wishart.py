@@ -8,8 +8,8 @@ from typing import Any
 import weft
 
 from ..errors import InvalidValueError
-from ..ops.implicit_gamma import standard_gamma
-from ..ops.operands import is_number
+from ..ops.core.operands import is_number
+from ..ops.math.implicit_gamma import standard_gamma
 from ..tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily

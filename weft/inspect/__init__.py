@@ -7,32 +7,32 @@ from ..runtime.lazy import later as _later
 from .summary import Row, Summary, summary
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    "counts": ("LayerCount", "ParameterCounts", "mlp_parameters", "parameter_counts", "parameters_of_widths"),
-    "bounds": ("RegionBounds", "cells_of_arrangement", "region_bounds", "zigzag_network"),
-    "regions": ("LineRegions", "PlaneRegions", "line_regions", "plane_regions", "plane_through"),
-    "construction": (
+    "theory.counts": ("LayerCount", "ParameterCounts", "mlp_parameters", "parameter_counts", "parameters_of_widths"),
+    "theory.bounds": ("RegionBounds", "cells_of_arrangement", "region_bounds", "zigzag_network"),
+    "theory.regions": ("LineRegions", "PlaneRegions", "line_regions", "plane_regions", "plane_through"),
+    "theory.construction": (
         *("Approximation", "approximate_by_lines", "approximate_by_towers", "bump_bound", "bump_network"),
         *("cells_needed", "tower_bound", "tower_network"),
     ),
-    "symmetry": ("Symmetries", "canonical", "flip_signs", "permute_units", "symmetries", "symmetry_count"),
-    "commuting": (
+    "theory.symmetry": ("Symmetries", "canonical", "flip_signs", "permute_units", "symmetries", "symmetry_count"),
+    "theory.commuting": (
         *("Symmetry", "equivariance", "invariance", "permutation_equivariance", "permutation_invariance"),
         *("translation_equivariance", "translation_invariance"),
     ),
-    "paths": ("LayerCost", "ScoreScale", "dependence", "layer_costs", "path_length", "score_scales"),
-    "stretch": (
+    "theory.paths": ("LayerCost", "ScoreScale", "dependence", "layer_costs", "path_length", "score_scales"),
+    "theory.stretch": (
         *("LayerNormBound", "Lipschitz", "PowerIteration", "jacobian_norms", "jacobian_norms_by_power", "jacobians"),
         *("lipschitz", "power_iteration"),
     ),
-    "convex": (
+    "theory.convex": (
         *("Convexity", "CounterExample", "HullCertificate", "convex_counterexample", "convexity"),
         *("hull_certificate", "jensen_gap", "set_counterexample"),
     ),
-    "depth": (
+    "theory.depth": (
         *("Degradation", "DepthAgainstWidth", "deep_network", "degradation", "depth_against_width"),
         *("expected_gradient_correlation", "gradient_correlation", "sensitivity_over_time"),
     ),
-    "graphs": ("GraphBound", "GraphLipschitz", "graph_line_regions", "graph_lipschitz"),
+    "theory.graphs": ("GraphBound", "GraphLipschitz", "graph_line_regions", "graph_lipschitz"),
     "signals": (
         *("ActivationStatistics", "GradientFlow", "LayerActivations", "LayerGradient", "UpdateWatch"),
         *("activation_statistics", "gradient_flow"),

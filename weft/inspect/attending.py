@@ -14,10 +14,10 @@ import weft
 
 from ..errors import OptionError
 from ..nn import functional
+from ..nn.beyond.scores import Attention
 from ..nn.functional import attention as kernels
 from ..nn.module import Module
-from ..nn.scores import Attention
-from ..ops.attention import attention_weights
+from ..ops.layers.attention import attention_weights
 from ..tensor import Tensor
 from .drawing import Picture, array_of, blank
 from .observe import evaluating

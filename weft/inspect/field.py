@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..ops.join import Cat
-from ..ops.pointwise import Elementwise
+from ..ops.core.pointwise import Elementwise
+from ..ops.shape.join import Cat
 from ..tensor import Tensor
 from .flops import ACTIVATIONS, CONVOLUTIONS, DROPOUTS, NORMS, POOLS, first_tensor, sizes
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import nn
-from ..nn import activation
+from ..nn.modules import activation
 from ..tensor import Tensor
 
 Rule = Callable[[Any, tuple[Any, ...], Any], int]

@@ -13,7 +13,7 @@ import zipfile
 from collections import OrderedDict
 from typing import Any
 
-from ..ops.borders import from_dlpack
+from ..ops.create.interchange import from_dlpack
 from ..tensor import Tensor
 from .atomic import Source, contents
 from .bounded import brief

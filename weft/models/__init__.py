@@ -1,28 +1,21 @@
-"""Models, a folder for each field: a model is an `nn.Module` that is read from top to bottom.
+"""Models, a folder for each family: a model is an `nn.Module` that is read from top to bottom.
 
-`weft.models.supervised` holds the classical ones, with closed forms beside the trained solution, and the networks of
-vision and language. `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their
-tokenisers.
+`classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
+`weft.models.supervised` offers them all. `weft.models.from_pretrained` is the door to weights from other places,
+`AutoTokenizer` to their tokenisers.
 """
-
-from typing import Any as _Any
 
 from ..runtime.lazy import later as _later
 
-
-def from_pretrained(folder: _Any, **options: _Any) -> _Any:
-    """The model of a Hugging Face folder or of torchvision's file; see `weft.io.huggingface.from_pretrained`."""
-    from ..io.huggingface import from_pretrained as read
-
-    return read(folder, **options)
-
+_ROOMS = ("classical", "pretrained", "sequences", "supervised", "text", "transformers", "vision")
 
 __getattr__, __dir__ = _later(
     __name__,
-    ("supervised",),
+    _ROOMS,
     {
-        "auto_tokenizer": ("AutoTokenizer", "PretrainedTokenizer"),
-        "batch_encoding": ("BatchEncoding",),
-        "chat_templates": ("TemplateError", "render_chat"),
+        "pretrained.auto_tokenizer": ("AutoTokenizer", "PretrainedTokenizer"),
+        "pretrained.batch_encoding": ("BatchEncoding",),
+        "pretrained.chat_templates": ("TemplateError", "render_chat"),
+        "pretrained.huggingface": ("from_pretrained",),
     },
 )

@@ -16,9 +16,9 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import no_grad
 from ..refusal import reword
 from ..runtime.lazy import later as _later
+from ..tape.modes import no_grad
 from ..tensor import Tensor
 from .parameter import is_lazy
 

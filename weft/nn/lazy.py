@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.modes import mode
 from ..errors import TraceError
 from ..refusal import guard_methods, reword
+from ..tape.modes import mode
 from .module import Module
 from .parameter import is_lazy
 

@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from ..autograd.modes import no_grad
 from ..dtype import as_dtype, dtype
 from ..refusal import guard_methods, reword
+from ..tape.modes import no_grad
 from ..tensor import Tensor
 from .module_hooks import ModuleHooks, call_with_hooks, global_hooks
 from .module_state import ModuleState

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.tape import Handle
+from ..tape.tape import Handle
 from ..tensor import Tensor
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.modes import no_grad
-from ..autograd.tape import Handle
+from ..tape.modes import no_grad
+from ..tape.tape import Handle
 from ..tensor import Tensor
 from .parameter import Parameter, is_lazy
 

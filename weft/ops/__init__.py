@@ -1,58 +1,38 @@
-"""What can be computed: every operation has its one home in this package, and registers itself."""
+"""What can be computed: every operation has its one home in this package, and registers itself.
 
-from . import (  # noqa: F401
-    bessel,
-    borders,
-    compare,
-    complex_numbers,
+`core` is what an operation is, and the register; the other rooms hold the operations by topic.
+"""
+
+from .create import convert, create, grid, interchange, ranges, sample, typed  # noqa: F401
+from .index import index, mask, places, scatter, search  # noqa: F401
+from .layers import fused, recurrence, sliding  # noqa: F401
+from .linalg import (  # noqa: F401
     contract,
-    convert,
-    copies,
-    create,
-    curves,
     decompose,
     distance,
-    division,
     einsum,
-    elementwise,
-    extremes,
-    fft,
-    fused,
-    grid,
-    index,
-    join,
     linalg,
     lu,
-    mask,
     matrix,
-    norm,
+    products,
+    products_added,
+    solve,
+    sparse,
+    spectral,
+)
+from .math import (  # noqa: F401
+    bessel,
+    compare,
+    complex_numbers,
+    curves,
+    division,
+    elementwise,
     operators,
     orthogonal,
     pairs,
-    pieces,
-    places,
-    products,
-    products_added,
-    ranges,
-    recurrence,
-    reduce,
     rounding,
-    sample,
-    scan,
-    scatter,
-    search,
-    shape,
-    softmax,
-    solve,
-    sort,
-    sparse,
     special,
-    spectral,
-    spectrogram,
-    stats,
-    strided,
-    typed,
-    view,
-    window,
-    windows,
 )
+from .reduce import extremes, norm, reduce, scan, softmax, sort, stats  # noqa: F401
+from .shape import copies, join, pieces, shape, strided, view  # noqa: F401
+from .signal import fft, spectrogram, tapers  # noqa: F401

@@ -7,8 +7,8 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import enable_grad, no_grad
 from ..errors import InvalidValueError, OptionError
+from ..tape.modes import enable_grad, no_grad
 from ..tensor import Tensor
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer

@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import enable_grad, no_grad
+from ..tape.modes import enable_grad, no_grad
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, check_options, decayed, learning_rate

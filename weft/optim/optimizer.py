@@ -16,11 +16,11 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import enable_grad, mode, no_grad
-from ..autograd.tape import Handle
 from ..errors import ArgumentError, InvalidValueError, OptionError, StateError, UnsupportedError
-from ..ops import base
+from ..ops.core import base
 from ..refusal import guard_methods
+from ..tape.modes import enable_grad, mode, no_grad
+from ..tape.tape import Handle
 from ..tensor import Tensor
 
 __all__ = ["Optimizer", "required"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import no_grad
 from ..errors import InvalidValueError, OptionError, ShapeError
 from ..nn.module import Module
+from ..tape.modes import no_grad
 from ..tensor import Tensor
 
 __all__ = ["fiedler_penalty", "fiedler_value", "l1_penalty", "l2_penalty", "max_norm_", "network_laplacian"]

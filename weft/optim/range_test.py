@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.modes import no_grad
 from ..errors import InvalidValueError
 from ..nn.module import Module
+from ..tape.modes import no_grad
 from ..tensor import Tensor
 from .lr_scheduler.schedule import copied_rate, set_rate
 from .optimizer import Optimizer

@@ -6,8 +6,8 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import mode
 from ..errors import InvalidValueError
+from ..tape.modes import mode
 from ..tensor import Tensor
 
 Group = dict[str, Any]

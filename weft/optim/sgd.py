@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..autograd.modes import mode
 from ..errors import InvalidValueError
+from ..tape.modes import mode
 from ..tensor import Tensor
 from .optimizer import Optimizer
 from .rules import Group, State, check_options, decayed, learning_rate, scatter_sub, sparse_parts

@@ -8,10 +8,10 @@ from typing import Any
 
 import weft
 
-from ..autograd.modes import mode, no_grad
 from ..errors import ConditionError, InvalidValueError
-from ..nn.batchnorm import BatchNorm
 from ..nn.module import Module
+from ..nn.modules.batchnorm import BatchNorm
+from ..tape.modes import mode, no_grad
 from ..tensor import Tensor
 from .lr_scheduler.cycle import anneal
 from .lr_scheduler.schedule import LRScheduler, for_each_group

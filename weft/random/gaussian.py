@@ -1,7 +1,7 @@
 """Box–Muller from operations that every machine rounds in one way, so that a stream's normals never differ by a bit.
 
 The formulas use +, -, ·, / and √ in a fixed order and no library function. They run on NumPy arrays here and on vectors
-of native code in `compiler/philox.py`: whatever has these operators and the functions of `Arithmetic`. Logarithm, sine
+of native code in `kernels/memory/philox.py`: whatever has these operators and the functions of `Arithmetic`. Logarithm, sine
 and cosine are those of Sun's fdlibm (within 1 ulp), whose argument reductions are exact here.
 """
 

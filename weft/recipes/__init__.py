@@ -4,7 +4,7 @@
     >>> result = recipes.run("digits-mlp", {"epochs": 5})  # doctest: +SKIP
     >>> result.figures["accuracy"], result.reached  # doctest: +SKIP
 
-A recipe is a module of this package that holds a `recipe`; its file name, with dashes, is the recipe's name.
+A recipe is a module that holds a `recipe`, in the folder of its family; its file name, with dashes, is the recipe's name.
 """
 
 from ..runtime.lazy import later as _later

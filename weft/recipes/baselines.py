@@ -14,7 +14,7 @@ from scipy.sparse.linalg import svds
 
 import weft
 
-from ..models.supervised.polynomial import random_relu
+from ..models.classical.polynomial import random_relu
 from ..tensor import Tensor
 from .base import Splits
 

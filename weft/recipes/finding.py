@@ -21,12 +21,10 @@ from .settings import suggestion
 if TYPE_CHECKING:
     from .base import Recipe
 
-__all__ = ["Promise", "get", "names", "promise"]
+__all__ = ["Promise", "family", "get", "names", "promise"]
 
-SUPPORT = (  # modules of this package that are no recipes
-    *("base", "baselines", "finding", "goal", "inputs", "photos", "pictures", "resuming", "running", "settings"),
-    *("shared", "words"),
-)
+ROOMS = ("classical", "vision", "text", "sequences")  # a recipe lies in the folder of its family
+SUPPORT = ("words",)  # modules of these that are no recipes
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,19 @@ class Promise:
 
 def names() -> list[str]:
     """The names of all recipes, in alphabetical order; nothing is imported for that."""
-    files = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return sorted(name.replace("_", "-") for name in files if name not in SUPPORT)
+    return sorted(_rooms())
+
+
+def family(name: str) -> str:
+    """The family of a recipe: the folder it lies in."""
+    return _rooms()[name.replace("_", "-")]
+
+
+def _rooms() -> dict[str, str]:
+    """The name of each recipe, and the folder it lies in."""
+    here = Path(__file__).parent
+    found = ((room, module.name) for room in ROOMS for module in pkgutil.iter_modules([str(here / room)]))
+    return {name.replace("_", "-"): room for room, name in found if name not in SUPPORT}
 
 
 def get(name: str) -> Recipe:
@@ -60,7 +69,7 @@ def promise(name: str) -> Promise:
 
 
 def _module(name: str) -> str:
-    return f"{__package__}.{name.replace('-', '_')}"
+    return f"{__package__}.{family(name)}.{name.replace('-', '_')}"
 
 
 def _written(name: str) -> tuple[str, Goal] | None:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
-from ..nn.dropout import GaussianNoise, RandomlyDropped
+from ..nn.modules.dropout import GaussianNoise, RandomlyDropped
 from ..train.callbacks import Callback
-from ..train.configure import read_optimizers
+from ..train.running.configure import read_optimizers
 
 if TYPE_CHECKING:
     from ..nn import Module

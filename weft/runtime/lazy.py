@@ -13,24 +13,29 @@ from ..errors import MissingImportError, MissingNameError
 
 
 def later(
-    package: str, modules: Iterable[str] = (), names: Mapping[str, Iterable[str]] = MappingProxyType({})
+    package: str,
+    modules: Iterable[str] = (),
+    names: Mapping[str, Iterable[str]] = MappingProxyType({}),
+    within: str = "",
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package with parts that are imported when they are first asked for.
 
     A name that it does not have is refused with what may be meant, so packages without such parts use it, too.
 
-    modules: its modules that are reached as attributes; names: module (reached as well) → what the package offers of it
+    modules: its modules that are reached as attributes; names: module (reached as well) → what the package offers of it;
+    within: the package that the modules are in, if it is another
     """
     homes = {name: module for module, offered in names.items() for name in offered}
     whole = {*modules, *(module for module in names if "." not in module)}
+    within = within or package
     namespace = vars(sys.modules[package])
 
     def find(name: str) -> Any:
         if name in whole:
-            return importlib.import_module(f"{package}.{name}")
+            return importlib.import_module(f"{within}.{name}")
         if name not in homes:
             raise (MissingImportError if _imports_names(sys._getframe(1)) else MissingNameError)(package, name)
-        found = namespace[name] = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        found = namespace[name] = getattr(importlib.import_module(f"{within}.{homes[name]}"), name)
         return found
 
     def listed() -> list[str]:

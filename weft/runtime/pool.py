@@ -29,7 +29,7 @@ class _Entries:
     """The native side of every pool; never freed, since workers may be inside."""
 
     def __init__(self) -> None:
-        from ..compiler import jit
+        from ..kernels.llvm import jit
 
         target, self.waiting = jit.Target.host(), native.waiting()
         keys = {name: f"runtime {name} {self.waiting.ir}" for name in ("launch", "worker", "stop", "ticks")}

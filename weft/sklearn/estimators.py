@@ -12,7 +12,7 @@ import weft
 
 from .. import nn
 from ..errors import InvalidValueError, OptionError
-from ..models.supervised.mlp import MLP
+from ..models.classical.mlp import MLP
 from ..random import fork_rng, manual_seed
 from ..tensor import Tensor
 from ..train.selection import hold_out

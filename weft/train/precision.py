@@ -17,10 +17,10 @@ from typing import Any
 import weft
 
 from .. import nn
-from ..autograd.modes import no_grad
 from ..errors import ConditionError, OptionError, StateError
 from ..nn.module import Module
 from ..optim import Optimizer
+from ..tape.modes import no_grad
 from ..tensor import Tensor
 
 __all__ = ["GradScaler", "MixedPrecision", "make_precision"]

@@ -22,7 +22,7 @@ from ..nn.module import Module
 from ..optim.optimizer import Optimizer
 from ..tensor import Tensor
 from ..utils.pytree import tree_flatten, tree_unflatten
-from .configure import read_optimizers
+from .running.configure import read_optimizers
 
 WINDOW = 5  # batches in the moving average of a loss
 FEW_LABELS = 128  # among a few examples, at most

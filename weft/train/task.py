@@ -13,7 +13,7 @@ from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
 from ..optim import Optimizer
 from ..tensor import Tensor
-from .record import Recorder, live_number
+from .running.record import Recorder, live_number
 
 if TYPE_CHECKING:
     from .trainer import Trainer

@@ -15,21 +15,21 @@ from ..runtime.threads import get_num_threads, set_num_threads
 from ..tensor import Tensor
 from .callbacks import Callback, LearningRateMonitor, ModelCheckpoint, StopOnNaN
 from .checkpoint import Tree, clear_leftovers, save_checkpoint, write_checkpoints
-from .configure import Schedule, read_optimizers
-from .evaluate import evaluate, predict
 from .history import History
-from .limits import check_options, seconds_of
 from .locking import FolderLock
 from .logger import Logbook
-from .loop import FitLoop
-from .opening import disk_error, find_checkpoint, open_folder
 from .precision import make_precision
 from .progress import Display, make_display
-from .record import as_float
+from .running.configure import Schedule, read_optimizers
+from .running.evaluate import evaluate, predict
+from .running.limits import check_options, seconds_of
+from .running.loop import FitLoop
+from .running.opening import disk_error, find_checkpoint, open_folder
+from .running.record import as_float
+from .running.saving import Saver
+from .running.signals import Signals, Terminated
+from .running.step import EvalStep
 from .runs import RunFolder
-from .saving import Saver
-from .signals import Signals, Terminated
-from .step import EvalStep
 from .task import Task
 
 __all__ = ["Trainer"]

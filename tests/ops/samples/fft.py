@@ -1,4 +1,4 @@
-"""Sample calls of the Fourier transforms: `weft/ops/fft.py` and `weft/ops/spectrogram.py`."""
+"""Sample calls of the Fourier transforms: `weft/ops/signal/fft.py` and `weft/ops/signal/spectrogram.py`."""
 
 from .base import S, T
 

@@ -1,4 +1,4 @@
-"""Sample calls of linear algebra: `weft/ops/solve.py`, `decompose.py`, `lu.py` and `linalg.py`.
+"""Sample calls of linear algebra: `weft/ops/linalg/solve.py`, `decompose.py`, `lu.py` and `linalg.py`.
 
 Square samples come as batches, so that the memory layouts of the matrix (which repeat or empty the
 first dimension) leave the matrices themselves regular.

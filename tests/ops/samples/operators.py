@@ -1,4 +1,4 @@
-"""Sample calls of `weft/ops/operators.py`, `elementwise.py` and `convert.py`: scalars, options, bounds."""
+"""Sample calls of `weft/ops/math/operators.py`, `elementwise.py` and `convert.py`: scalars, options, bounds."""
 
 from .base import S, T
 

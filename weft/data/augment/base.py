@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
-from ...ops.sample import generator_of
+from ...ops.create.sample import generator_of
 from ...random import Generator
 from ...runtime.extras import extra
 from ...tensor import Tensor, wrap

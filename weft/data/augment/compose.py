@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import OptionError, ShapeError
-from ...ops.sample import generator_of
+from ...ops.create.sample import generator_of
 from .base import Augmentation, Generators, Source, Transform, probability
 
 __all__ = ["Compose", "RandomApply", "RandomChoice", "on_images"]

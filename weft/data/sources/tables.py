@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dtype import float32
 from ...errors import DtypeError, OptionError, ShapeError
-from ...ops.sample import Generator
+from ...ops.create.sample import Generator
 from ...tensor import Tensor, wrap
 from ..dataset import TensorDataset
 

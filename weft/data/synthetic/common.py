@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import weft
 
 from ...errors import OptionError
-from ...ops.sample import generator_of
+from ...ops.create.sample import generator_of
 from ...tensor import Tensor
 
 __all__ = ["check_count", "check_noise", "classes_of", "labelled", "real", "stream"]

@@ -9,7 +9,7 @@ import numpy as np
 import weft
 
 from ...errors import DtypeError, OptionError, ShapeError
-from ...ops.sample import generator_of
+from ...ops.create.sample import generator_of
 from ...tensor import Tensor
 
 __all__ = ["mask_tokens"]

@@ -14,7 +14,7 @@ import numpy as np
 import weft
 
 from ...errors import OptionError, ShapeError
-from ...nn.sparse_attention import causal_mask
+from ...nn.beyond.sparse_attention import causal_mask
 from ...tensor import Tensor
 from .padding import as_tensors
 

@@ -15,7 +15,7 @@ import numpy as np
 import weft
 
 from ...errors import OptionError, ShapeError
-from ...nn.sparse_attention import causal_mask
+from ...nn.beyond.sparse_attention import causal_mask
 from ...nn.utils.rnn import pad_sequence
 from ...tensor import Tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import DtypeError, ShapeError
-from ...ops.operands import python_int
+from ...ops.core.operands import python_int
 from ...tensor import Tensor
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...dtype import LOW_PRECISION, dtype, result_dtype
 from ...errors import DtypeError
-from ...ops.primitive import PRIMITIVES, update
-from ...ops.together import together
+from ...ops.core.primitive import PRIMITIVES, update
+from ...ops.core.together import together
 from ...refusal import reword
 from ...tensor import Tensor
 

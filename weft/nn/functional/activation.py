@@ -15,9 +15,9 @@ import weft
 
 from ...dtype import BOOL, INTEGER, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
-from ...ops.places import check_places
-from ...ops.primitive import update, write_out
-from ...ops.together import with_slope
+from ...ops.core.primitive import update, write_out
+from ...ops.core.together import with_slope
+from ...ops.index.places import check_places
 from ...sizes import wrap_dim
 from ...tensor import Tensor
 from ._common import any_true, log1pexp, pointwise, require_float, require_tensor

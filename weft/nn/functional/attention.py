@@ -8,9 +8,9 @@ import weft
 
 from ...dtype import bool_, dtype, float32
 from ...errors import DtypeError, ShapeError
-from ...ops.attention import ATTENTION, attention_weights
-from ...ops.contract import AFFINE, LINEAR
-from ...ops.shape import broadcast_shapes
+from ...ops.layers.attention import ATTENTION, attention_weights
+from ...ops.linalg.contract import AFFINE, LINEAR
+from ...ops.shape.shape import broadcast_shapes
 from ...refusal import reword
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened

@@ -6,9 +6,9 @@ from typing import Any
 
 from ...dtype import bool_
 from ...errors import DtypeError, ShapeError
-from ...ops.join import pad
-from ...ops.operands import python_int
-from ...ops.window import CONVOLVE, CONVOLVE_TRANSPOSED, FOLD, WINDOWS, window_counts
+from ...ops.core.operands import python_int
+from ...ops.layers.sliding import CONVOLVE, CONVOLVE_TRANSPOSED, FOLD, WINDOWS, window_counts
+from ...ops.shape.join import pad
 from ...tensor import Tensor
 from ._arguments import batched, per_dimension, same_dtype, spatial, total
 

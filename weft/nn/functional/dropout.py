@@ -8,7 +8,7 @@ import warnings
 import weft
 
 from ...errors import DtypeError, ShapeError
-from ...ops.primitive import update
+from ...ops.core.primitive import update
 from ...tensor import Tensor
 from ._common import require_tensor
 

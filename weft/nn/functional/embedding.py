@@ -6,7 +6,7 @@ import weft
 
 from ...dtype import int32, int64
 from ...errors import DtypeError, IndexRangeError, ShapeError
-from ...ops.places import check_places
+from ...ops.index.places import check_places
 from ...tensor import Tensor
 from ._common import any_true, require_tensor, widened
 from .sparse_rows import sparse_rows_of, takes_sparse_gradient

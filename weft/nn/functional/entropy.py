@@ -6,12 +6,12 @@ from typing import Any
 
 import weft
 
-from ...autograd.modes import mode
 from ...dtype import int64, uint8
 from ...errors import DtypeError, IndexRangeError, OptionError, ShapeError
-from ...ops.fused import CLASS_ENTROPY
-from ...ops.places import check_places
-from ...ops.together import together
+from ...ops.core.together import together
+from ...ops.index.places import check_places
+from ...ops.layers.fused import CLASS_ENTROPY
+from ...tape.modes import mode
 from ...tensor import Tensor
 from ._common import (
     any_true,

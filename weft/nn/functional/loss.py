@@ -14,7 +14,7 @@ import weft
 
 from ...dtype import FLOAT
 from ...errors import DtypeError, ShapeError
-from ...ops.together import together
+from ...ops.core.together import together
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, common_type, reduced, require_tensor, widened
 

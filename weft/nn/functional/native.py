@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import weft
 
 from ...errors import OptionError, ShapeError
-from ...ops.sample import bernoulli_mask
+from ...ops.create.sample import bernoulli_mask
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 from .grid import affine_grid, grid_sample

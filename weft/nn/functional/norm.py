@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import weft
 
-from ...autograd.modes import mode
 from ...dtype import LOW_PRECISION, finfo, float32
 from ...errors import DtypeError, ShapeError
-from ...ops.fused import CHANNEL_NORMALIZE, ROW_NORMALIZE
+from ...ops.layers.fused import CHANNEL_NORMALIZE, ROW_NORMALIZE
+from ...tape.modes import mode
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.modes import mode
 from ...dtype import FLOAT, bool_
 from ...errors import DtypeError, ShapeError
-from ...ops import base
-from ...ops.join import pad
-from ...ops.largest import LARGEST_IN_RANGE, LARGEST_IN_WINDOW, LARGEST_WINDOW
-from ...ops.pooling import MAX_POOL, pool_volumes
-from ...ops.window import CONVOLVE, RESAMPLE, Taps
+from ...ops.core import base
+from ...ops.layers.largest import LARGEST_IN_RANGE, LARGEST_IN_WINDOW, LARGEST_WINDOW
+from ...ops.layers.pooling import MAX_POOL, pool_volumes
+from ...ops.layers.sliding import CONVOLVE, RESAMPLE, Taps
+from ...ops.shape.join import pad
 from ...refusal import need_bounded
+from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ._arguments import batched, check_not_empty, per_dimension, spatial, total
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...dtype import FLOAT, float64, uint8
 from ...errors import DtypeError, ShapeError
-from ...ops.operands import python_int
-from ...ops.window import RESAMPLE, Taps
+from ...ops.core.operands import python_int
+from ...ops.layers.sliding import RESAMPLE, Taps
 from ...tensor import Tensor
 from ._arguments import spatial
 from .pool import _adaptive_avg_pool

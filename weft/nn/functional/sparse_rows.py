@@ -12,9 +12,9 @@ from typing import Any
 
 import weft
 
-from ...autograd.modes import mode
-from ...autograd.tape import Node, counter, edge_of
 from ...sizes import Size
+from ...tape.modes import mode
+from ...tape.tape import Node, counter, edge_of
 from ...tensor import Tensor
 
 __all__: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import ShapeError
-from ...ops.join import pad
+from ...ops.shape.join import pad
 from ...tensor import Tensor
 from .pool import window_sums
 

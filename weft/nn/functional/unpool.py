@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DtypeError, ShapeError
-from ...ops.largest import PLACE_AT_LARGEST
-from ...ops.sample import rand
+from ...ops.create.sample import rand
+from ...ops.layers.largest import PLACE_AT_LARGEST
 from ...tensor import Tensor, wrap
 from ._arguments import batched, per_dimension, spatial, total
 from .pool import Pair, _check_ordered, read_at

@@ -9,7 +9,7 @@ from typing import Any
 
 import weft
 
-from ...autograd.modes import no_grad
+from ...tape.modes import no_grad
 from ...tensor import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]

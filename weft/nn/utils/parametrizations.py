@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import weft
 
-from ...autograd.modes import no_grad
+from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
 from ..module import Module

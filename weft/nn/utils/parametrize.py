@@ -12,7 +12,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from ...autograd.modes import no_grad
+from ...tape.modes import no_grad
 from ...tensor import Tensor
 from ..container import ModuleDict, ModuleList
 from ..module import Module

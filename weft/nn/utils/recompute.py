@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ...autograd.tape import Handle
+from ...tape.tape import Handle
 from ...tensor import Tensor
 from ..module import Module
 

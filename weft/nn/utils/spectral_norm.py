@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ...autograd.modes import no_grad
+from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
-from ..conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
+from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..parameter import Parameter
 from .recompute import RecomputedWeight, detach, refuse_second
 

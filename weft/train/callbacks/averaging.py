@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...autograd.modes import no_grad
 from ...errors import OptionError
 from ...nn.module import Module
 from ...optim.swa_utils import SWALR, AveragedModel, get_ema_avg_fn, update_bn
+from ...tape.modes import no_grad
 from ..checkpoint import save_checkpoint
 from .base import Callback
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...autograd.modes import detect_anomaly
 from ...errors import WeftError
 from ...nn.module import Module
 from ...random import get_rng_state, set_rng_state
+from ...tape.modes import detect_anomaly
 from ...tensor import Tensor
 from ...utils.pytree import tree_flatten, tree_map
 from ..checkpoint import Tree, savable
-from ..step import loss_of
+from ..running.step import loss_of
 from .base import Callback
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...errors import OptionError
-from ..limits import seconds_of
+from ..running.limits import seconds_of
 from .base import Callback, Watched, figure, mode_for
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...errors import OptionError
 from ...nn import init
-from ...nn.activation import GELU
-from ...nn.linear import Linear
 from ...nn.module import Module
+from ...nn.modules.activation import GELU
+from ...nn.modules.linear import Linear
 from ...tensor import Tensor
 from .parts import Patterns, listed, matching
 from .transfer import freeze, unfreeze

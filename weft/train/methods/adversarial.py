@@ -17,9 +17,9 @@ import weft
 from ...errors import OptionError
 from ...nn import functional as F
 from ...nn.module import Module
-from ...ops.sample import Generator
+from ...ops.create.sample import Generator
 from ...tensor import Tensor
-from ..step import Steps
+from ..running.step import Steps
 from ..supervised import Classification, accuracy
 from .parts import evaluating
 

@@ -18,7 +18,7 @@ from ...data.sampler import Sampler, draw_seed, stream_of
 from ...errors import OptionError
 from ...nn import functional as F
 from ...nn.module import Module
-from ...ops.sample import Generator
+from ...ops.create.sample import Generator
 from ...tensor import Tensor
 from .parts import evaluating
 

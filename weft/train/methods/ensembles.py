@@ -19,7 +19,7 @@ from ...data.sampler import Sampler, draw_seed
 from ...errors import OptionError
 from ...nn.container import ModuleList
 from ...nn.module import Module
-from ...ops.sample import Generator
+from ...ops.create.sample import Generator
 from ...tensor import Tensor
 from .parts import evaluating
 

@@ -13,10 +13,10 @@ import weft
 
 from ...errors import OptionError, ShapeError
 from ...nn import init
-from ...nn.attention import MultiheadAttention
-from ...nn.conv import Conv2d
-from ...nn.linear import Linear
 from ...nn.module import Module
+from ...nn.modules.attention import MultiheadAttention
+from ...nn.modules.conv import Conv2d
+from ...nn.modules.linear import Linear
 from ...nn.parameter import Parameter
 from ...nn.utils.parametrize import is_parametrized, register_parametrization, remove_parametrizations
 from ...tensor import Tensor

@@ -18,7 +18,7 @@ import weft
 from ...errors import OptionError, ShapeError
 from ...nn.module import Module
 from ...nn.utils.parametrize import is_parametrized, register_parametrization, remove_parametrizations
-from ...ops.sample import Generator, generator_of
+from ...ops.create.sample import Generator, generator_of
 from ...tensor import Tensor
 from ..callbacks import Callback
 from .parts import Patterns, matching

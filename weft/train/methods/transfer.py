@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import OptionError
-from ...nn.conv import Conv2d
-from ...nn.linear import Linear
 from ...nn.module import Module
+from ...nn.modules.conv import Conv2d
+from ...nn.modules.linear import Linear
 from ...nn.parameter import Parameter
 from ..callbacks import Callback
 from .parts import Patterns, matching

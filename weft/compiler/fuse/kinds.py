@@ -1,0 +1,98 @@
+"""What kind of kernel a node becomes, and the small arithmetic of shapes that fusing needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...kernels.llvm.values import type_of
+from ...ops.core.pointwise import Elementwise
+from ...ops.core.primitive import Reduction
+from ..graph.geometry import Geometry, contiguous_strides, offset_of, stand_in
+from ..graph.graph import Node, Value
+from ..passes.simplify import Move
+
+
+def product(sizes: Sequence[int]) -> int:
+    count = 1
+    for s in sizes:
+        count *= s
+    return count
+
+
+def merged(strides: Sequence[int], factors: Sequence[int], space: Sequence[int]) -> tuple[int, ...] | None:
+    """Strides along the factors as strides along the coarser space; None where they do not combine."""
+    found, at = [], 0
+    for size in space:
+        taken, count = [], 1
+        while count < size:
+            taken.append(at)
+            count *= factors[at]
+            at += 1
+        if count != size and size != 1:
+            return None
+        step = strides[taken[-1]] if taken else 0
+        reach = step
+        for i in reversed(taken):
+            if strides[i] != reach:
+                return None
+            reach *= factors[i]
+        found.append(step)
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------ kinds of nodes
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether the node is an elementwise operation with native code for its types."""
+    return isinstance(node.op, (Elementwise, Move)) and _is_native(node)
+
+
+def is_reduction(node: Node) -> bool:
+    op = node.op
+    if not isinstance(op, Reduction) or getattr(op, "combine", None) is None or len(node.inputs) != 1:
+        return False
+    return _is_native(node) and node.inputs[0].size > 0
+
+
+def _is_native(node: Node) -> bool:
+    return (
+        len(node.outputs) == 1
+        and node.output.size > 0
+        and (getattr(node.op, "lower", None) is not None or getattr(node.op, "combine", None) is not None)
+        and all(type_of(v.dtype) is not None for v in (*node.inputs, node.output))
+    )
+
+
+def is_assembly(node: Node, geometry: Geometry) -> bool:
+    """Whether the node copies its inputs into windows of its result."""
+    return (
+        getattr(node.op, "pieces", None) is not None
+        and node.output.size > 0
+        and all(type_of(v.dtype) is not None and v.dtype == node.output.dtype for v in node.inputs)
+        and windows(node, geometry) is not None
+    )
+
+
+def windows(node: Node, geometry: Geometry) -> tuple[Any, list[tuple[Value, int, tuple[int, ...]]]] | None:
+    """Of an assembly: what fills the rest (None: nothing is left), and for each input its offset and strides in bytes.
+
+    None where the inputs do not lie in windows.
+    """
+    shapes = [stand_in(v.shape, v.dtype, contiguous_strides(v.shape, v.dtype.itemsize)) for v in node.inputs]
+    out = stand_in(node.output.shape, node.output.dtype, geometry(node.output).strides)
+    found = node.op.pieces(out, *shapes, **node.params)
+    if found is None:
+        return None
+    fill, views = found
+    return fill, [(v, offset_of(view), view.strides) for v, view in zip(node.inputs, views, strict=True) if v.size]
+
+
+def reduced_dims(node: Node) -> tuple[int, ...]:
+    """The dimensions of its input that a reduction sums over."""
+    dim = node.params.get("dim")
+    rank = len(node.inputs[0].shape)
+    if dim is None:
+        return tuple(range(rank))
+    return tuple(d % rank for d in (dim if isinstance(dim, (tuple, list)) else (dim,))) if rank else ()

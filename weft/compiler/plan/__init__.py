@@ -1,0 +1,1 @@
+"""From kernels to one native call: order, memory, the table of steps."""

@@ -1,0 +1,313 @@
+"""A compiled graph: kernels with their argument words, memory, and what Python does before and after each run."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...kernels.llvm import jit
+from ...runtime import native
+from ...runtime.pool import get_pool
+from ..fuse.loops import HostCall, Launch, Lowering
+from ..graph.bodies import Repeat
+from ..graph.geometry import View
+from ..graph.graph import Argument, Captured, Constant, Fetched, Graph, Source, Value
+from ..passes.checks import has_checks, wrong_index
+from .buffers import Life, address, aligned, lives_of, plan_memory
+from .schedule import Places, Slot
+
+BARRIER, STOP = 1, 2  # bits of a step's flags
+
+
+class Plan:
+    """Runs a graph natively. `run(arguments)` gives the outputs; states are written in place."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        slots: Sequence[Slot],
+        lowering: Lowering,
+        places: Places,
+        threads: int,
+        share: bool = True,
+    ) -> None:
+        self.graph, self.slots, self.lowering, self.threads = graph, list(slots), lowering, threads
+        self.closing, self.late = places.closing, places.late
+        self._lay_out(share)
+        self._build()
+        self._bind_sources()
+
+    # ------------------------------------------------------------------------------------- memory
+    def _lay_out(self, share: bool) -> None:
+        graph, window = self.graph, self.lowering.window
+        kept = {window(s.final).root for s in self.closing}
+        self.outputs = [window(v).root for v in graph.outputs]
+        lives = lives_of(self.slots, kept)
+        lives = {r: life for r, life in lives.items() if not isinstance(r.node.op, Source) and r not in self.outputs}
+        for number, slot in enumerate(self.slots):
+            if isinstance(slot.step, Launch):
+                for name in ("scratch", "workspace"):
+                    size = getattr(slot.step.kernel, name, 0)
+                    if size:
+                        times = self.threads if name == "scratch" and not slot.step.kernel.serial else 1
+                        lives[name, number] = Life(size * times, slot.phase, slot.phase)
+        offsets, total = plan_memory(lives, share)
+        self.memory = aligned(total)
+        self.offsets = offsets
+        self.lives = lives
+
+    def _build(self) -> None:
+        """Compile the kernels and write the tables."""
+        target = jit.Target.host()
+        barrier = native.barrier_ir()
+        texts: dict[str, Any] = {}
+        keys: dict[int, str] = {}
+        for slot in self.slots:
+            if isinstance(slot.step, Launch):
+                key = keys[id(slot)] = slot.step.kernel.key()
+                texts.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
+        self.handles = jit.build(texts)
+        counts = []
+        for slot in self.slots:
+            if isinstance(slot.step, Launch):
+                counts.append(max([len(slot.step.words), *(at + 1 for _, at in extra_words(slot.step))]))
+            else:
+                counts.append(getattr(slot.step, "count", 0))
+        self.words = np.zeros(max(sum(counts), 1), np.int64)
+        self.checked, self.flag = np.zeros((2, 3), np.int64)  # where an index is out of range: (1 + node, index, size)
+        self.flags: list[tuple[np.ndarray, Graph]] = []  # those in use, and those of loops
+        last_check = max((slot.phase for slot in self.slots if _halts(slot.step)), default=-1)
+        base, start = address(self.memory), address(self.words)
+        self.patches: dict[Value, list[tuple[int, int]]] = {}
+        self.spans: dict[Value, list[tuple[np.ndarray, np.ndarray]]] = {}  # the same for loops, many words at once
+        self.segments: list[Any] = []
+        tables: list[Any] = []
+        at = 0
+        for number, slot in enumerate(self.slots):
+            step = slot.step
+            if isinstance(step, HostCall) and not isinstance(step, Repeat):
+                self.segments.append(step)
+                tables = []
+                continue
+            if not tables:
+                self.segments.append(tables)
+            if isinstance(step, Repeat):
+                self._write_loop(step, at)
+                rows = step.rows(start + 8 * at, number)
+                rows[-1, 2] |= STOP if slot.phase == last_check else 0
+                tables.append(rows)
+                at += counts[number]
+                continue
+            for n, (root, offset) in enumerate(step.words):
+                if root in self.offsets:
+                    self.words[at + n] = base + self.offsets[root] + offset
+                else:
+                    self.patches.setdefault(root, []).append((at + n, offset))
+            for name, word in extra_words(step):
+                flag = self.checked if step.kernel.halts else self.flag
+                known = {"flag": address(flag), "who": step.group.nodes[0].number + 1}
+                self.words[at + word] = known[name] if name in known else base + self.offsets[name, number]
+            last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
+            only = 0 if slot.only is None else slot.only + 1
+            address_of = self.handles[keys[id(slot)]].address
+            flags = (BARRIER | (STOP if slot.phase == last_check else 0)) if last else 0
+            tables.append([address_of, start + 8 * at, flags | only << 8, number])
+            at += counts[number]
+        self.native_tables = []
+        for n, segment in enumerate(self.segments):
+            if isinstance(segment, list):
+                rows = np.concatenate([np.reshape(row, (-1, 4)) for row in segment])
+                table = np.array([len(rows), *rows.ravel()], np.int64)
+                self.native_tables.append(table)
+                self.segments[n] = address(table)
+        kernels = [slot.step.kernel for slot in self.slots if isinstance(slot.step, Launch)]
+        for flag, halts in ((self.flag, False), (self.checked, True)):
+            if any(hasattr(k, "flag") and k.halts == halts for k in kernels):
+                self.flags.insert(0, (flag, self.graph))  # a check knows what it is a check of
+        alone = all((table[3::4] >> 8 == 1).all() for table in self.native_tables)
+        self.workers = 1 if alone else self.threads  # nobody is called to watch thread 0
+
+    def _write_loop(self, step: Repeat, at: int) -> None:
+        """The argument words of a loop, from word `at` on."""
+        words, places = step.arguments()
+        self.flags += step.plan.flags
+        self.words[at : at + step.count] = words
+        for root, numbers, offsets in places:
+            if root in self.offsets:
+                self.words[at + numbers] = address(self.memory) + self.offsets[root] + offsets
+            else:
+                self.spans.setdefault(root, []).append((at + numbers, offsets))
+
+    def places(self, root: Value) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The argument words that hold addresses in the memory of a source or output, with their offsets."""
+        single = np.array(self.patches.get(root, ()), np.int64).reshape(-1, 2)
+        return [(single[:, 0], single[:, 1]), *self.spans.get(root, ())]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether Python has nothing to do but to say where arguments and results lie."""
+        return len(self.segments) == 1 and isinstance(self.segments[0], int) and not (self.fetched or self.captured)
+
+    # ------------------------------------------------------------------------------------- sources
+    def _bind_sources(self) -> None:
+        """Find out which words each source goes to, and fill in those that stay."""
+        self.arrays: dict[Value, np.ndarray] = {}
+        self.arguments: list[tuple[int, Value]] = []
+        self.fetched: list[tuple[Any, np.ndarray]] = []
+        self.captured: list[Value] = []
+        written = (state.value.node for state in self.graph.states if state.final is not None)  # perhaps never read
+        for node in dict.fromkeys((*self.graph.nodes, *written)):
+            if not isinstance(node.op, Source):
+                continue
+            value, op = node.output, node.op
+            if isinstance(op, Constant):
+                self._point(value, np.ascontiguousarray(op.array).reshape(value.shape))
+            elif isinstance(op, Fetched):
+                array = np.zeros(value.shape, value.dtype)
+                self.fetched.append((op.fetch, array))
+                self._point(value, array)
+            elif isinstance(op, Argument):
+                self.arguments.append((op.position, value))
+            elif isinstance(op, Captured):
+                self.captured.append(value)
+        self.passing = [*(value for _, value in self.arguments), *self.outputs]
+        self.rebind()
+        self.small = sum(int(table[0]) for table in self.native_tables) < 4
+
+    def rebind(self) -> None:
+        """Look up anew where the captured tensors lie."""
+        for value in self.captured:
+            self._point(value, value.node.op.tensor.array)
+
+    def _point(self, root: Value, array: np.ndarray) -> None:
+        self.arrays[root] = array
+        start = address(array)
+        for word, offset in self.patches.get(root, ()):
+            self.words[word] = start + offset
+        for numbers, offsets in self.spans.get(root, ()):
+            self.words[numbers] = start + offsets
+
+    def array_of(self, value: Value) -> np.ndarray:
+        """A value's memory as an array, for host calls."""
+        view: View = self.lowering.window(value)
+        if view.root in self.offsets:
+            at = self.offsets[view.root] + view.offset
+            return np.ndarray(value.shape, value.dtype, self.memory, at, view.strides)
+        array = self.arrays[view.root]
+        if value is view.root:
+            return array
+        if view.offset == 0 and array.shape == value.shape and array.strides == view.strides:
+            return array
+        return np.lib.stride_tricks.as_strided(_at_offset(array, view.offset, value.dtype), value.shape, view.strides)
+
+    # --------------------------------------------------------------------------------------- running
+    @property
+    def may_fail(self) -> bool:
+        """Whether a run can end with an error of the operations in it."""
+        return bool(self.flags) or not all(isinstance(segment, int) for segment in self.segments)
+
+    def run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
+        """The outputs for these arguments, made in `memory` where it has their number; states are written in place.
+
+        If there is an error, states are as they were, and so is the memory of outputs that are `late`.
+        """
+        try:
+            return self._run(arguments, memory)
+        finally:
+            for value in self.passing:  # so that memory ends with the tensors that the caller drops
+                self.arrays.pop(value, None)
+
+    def _run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
+        for position, value in self.arguments:
+            array = arguments[position]
+            if not array.flags.c_contiguous:
+                array = np.ascontiguousarray(array)
+            self._point(value, array)
+        for fetch, array in self.fetched:
+            array[...] = fetch()
+        results = []
+        for number, value in enumerate(self.outputs):
+            array = memory.get(number)
+            if array is None:
+                array = np.empty(value.shape, value.dtype)
+            self._point(value, array)
+            results.append(array)
+        pool = get_pool(self.workers)
+        for segment in self.segments:
+            if isinstance(segment, int):
+                pool.run(segment, self.small)
+                self.check_indices()
+            else:
+                self._call_host(segment)
+        for state in self.closing:
+            op = state.value.node.op
+            target = arguments[op.position] if isinstance(op, Argument) else state.tensor.array
+            np.copyto(target, self.array_of(state.final))
+        return results
+
+    def _call_host(self, step: HostCall) -> None:
+        found = step.compute([self.array_of(v) for v in step.node.inputs])
+        for value, array in zip(step.node.outputs, found, strict=True):
+            if array is not None:
+                np.copyto(self.array_of(value), array, casting="unsafe")
+
+    def measure(self, arguments: Sequence[np.ndarray]) -> list[float]:
+        """Run once, then again for the microseconds of each step."""
+        self._run(arguments)
+        pool, found = get_pool(self.workers), np.zeros(len(self.slots))
+        numbers = {id(slot.step): number for number, slot in enumerate(self.slots)}
+        for segment in self.segments:
+            if not isinstance(segment, int):
+                begin = time.perf_counter()
+                self._call_host(segment)
+                found[numbers[id(segment)]] = (time.perf_counter() - begin) * 1e6
+                continue
+            table = next(t for t in self.native_tables if address(t) == segment)
+            times = np.zeros(int(table[0]), np.int64)
+            pool.run_timed(segment, address(times))
+            np.add.at(found, table[4::4], times / 1000)
+        return found.tolist()
+
+    def check_indices(self) -> None:
+        """If an index was out of range: say which, and be ready for the next run."""
+        for flag, graph in self.flags:
+            if flag[0]:
+                who, index, size = (int(n) for n in flag)
+                for one, _ in self.flags:
+                    one[:] = 0
+                raise wrong_index(next(n for n in graph.nodes if n.number == who - 1), index, size)
+
+
+def _halts(step: Launch | HostCall) -> bool:
+    return step.kernel.halts if isinstance(step, Launch) else isinstance(step, Repeat) and has_checks(step.plan.graph)
+
+
+def extra_words(step: Launch) -> list[tuple[str, int]]:
+    """The argument words of the memory that a kernel asks for: those it names, or the ones after its operands."""
+    found, at = [], len(step.words)
+    if hasattr(step.kernel, "flag"):
+        found += [("flag", step.kernel.flag), ("who", step.kernel.flag + 1)]
+        at += 2
+    for name in ("workspace", "scratch"):
+        if getattr(step.kernel, name, 0):
+            found.append((name, getattr(step.kernel, f"{name}_word", at)))
+            at += 1
+    return found
+
+
+def _at_offset(array: np.ndarray, offset: int, dtype: np.dtype) -> np.ndarray:
+    """A 0-d array at some bytes from the start of another one's data, keeping it alive."""
+    interface = dict(array.__array_interface__)
+    interface["data"] = (interface["data"][0] + offset, False)
+    interface["shape"], interface["strides"] = (), None
+    interface["typestr"], interface["descr"] = dtype.str, [("", dtype.str)]
+    return np.asarray(_Interface(interface, array)).view(dtype)  # types that the interface does not name
+
+
+class _Interface:
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__, self.owner = interface, owner

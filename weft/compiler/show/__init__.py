@@ -1,0 +1,1 @@
+"""Looking inside: passes, kernels, times, and what the machine could do at best."""

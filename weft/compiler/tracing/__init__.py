@@ -1,0 +1,1 @@
+"""From a Python function to a graph: what it computes, reads, writes, draws and decides."""

@@ -1,0 +1,1 @@
+"""Theorems about networks, measured: regions, bounds, symmetries, depth, convexity, constructions."""

@@ -1,0 +1,1 @@
+"""Attention, block by block, forward and backward."""

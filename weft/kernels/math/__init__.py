@@ -1,0 +1,1 @@
+"""Functions of numbers as vector code, and the tables they read."""

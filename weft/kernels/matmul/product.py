@@ -1,0 +1,228 @@
+"""The matrix product C[b…, i, j] = Σ_k A[b…, i, k] · B[b…, k, j] with an epilogue, as one kernel.
+
+    Product(kind: str, batch: tuple[int, ...], m: int, n: int, k: int, a: tuple[int, ...], b: tuple[int, ...], body: Body)
+    Product.planned(the same)    the same product with axes folded or swapped so that it runs faster
+
+`kind` is 'f32' or 'f64'. Argument word 0 is A with strides `a` = (batch…, row, k), word 1 is B with strides
+`b` = (batch…, k, column), in elements, any integers. `body` has one given value, the accumulator, and the index space
+(batch…, i, j); it does every load and store besides A and B. Its accesses name argument words from 2 on; the last word
+(`scratch_word`) is the scratch memory when `scratch` is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import lcm, prod
+
+from ..body import Access, Body
+from ..kernel import Kernel
+from ..llvm.builder import Function
+from ..llvm.values import BITS
+from .pack import LINE
+from .tiles import Writer
+
+NEAR_BYTES = 512 * 1024  # what of an operand stays in the second-level cache beside the rest
+PACKED_TILES = 32  # so many tiles of rows pay for copying a panel that could be read in place
+UNALIGNED_TILES = 8  # the same where vectors of the panel lie across cache lines
+DOT_ROWS = 4  # up to so many rows, dot products are faster than transposing B
+PART_DEPTH = 512  # of a sum over k that is taken in parts
+TURN = 11  # cycles to transpose one vector of a tile
+SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
+PROCESSORS = ((16, 16), (16, 32), (32, 16), (64, 32))  # bytes of a vector register and number of them
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a product is cut on one kind of processor.
+
+    A tile is `rows` × `vectors` vectors of `lanes` columns; a panel is all tiles of the same columns. `block` tiles of a
+    panel are computed, then those of the next panel, and after the last panel the next block. `packed`: panels of B are
+    copied to scratch memory. `depth` is how far along k a block goes at a time; where that is not all of k, the sums wait
+    in scratch memory. `turned`: sums have lanes along columns, the epilogue along rows; `at_once` rows of a tile are
+    summed, and whole tiles are transposed. `dots`: one row and one vector of columns at a time, with lanes along k.
+    """
+
+    lanes: int
+    rows: int
+    vectors: int
+    block: int
+    packed: bool
+    depth: int
+    at_once: int
+    turned: bool = False
+    dots: bool = False
+
+    @staticmethod
+    def of(p: Product, vector_bytes: int, registers: int) -> Tiling:
+        size = BITS[p.kind] // 8
+        lanes = vector_bytes // size
+        if p.m <= DOT_ROWS and p.a[-1] == p.b[-2] == 1 != p.b[-1] and p.k >= 2 * lanes:
+            return Tiling(lanes, 1, 1, p.m, False, p.k, 1, dots=True)
+        across = -(-p.n // lanes)
+        rows, vectors = p.tile(across, registers)
+        tiles = -(-p.m // rows)
+        if p.b[-1] != 1 or (vector_bytes == 16 and p.n % lanes):  # masked loads are slow on such processors
+            if p.strided(-2, lanes) < p.strided(-1, lanes):
+                tall = lcm(rows, lanes)
+                return Tiling(lanes, tall, vectors, -(-p.m // tall), True, p.k, rows, turned=True)
+            return Tiling(lanes, rows, vectors, tiles, True, p.k, rows)
+        kept = NEAR_BYTES // (rows * across * lanes * size)  # tiles of a block whose sums stay near
+        if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and kept > 1:
+            return Tiling(lanes, rows, vectors, min(tiles, kept), False, _even(p.k, PART_DEPTH), rows)
+        aligned = p.b[-2] * size % vector_bytes == 0
+        if p.k * p.n * size <= NEAR_BYTES and (aligned or tiles < UNALIGNED_TILES):
+            return Tiling(lanes, rows, vectors, 1, False, p.k, rows)
+        packed = tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES)
+        return Tiling(lanes, rows, vectors, tiles, packed, p.k, rows)
+
+    def scratch(self, p: Product) -> int:
+        """Bytes of scratch memory for each thread, whole cache lines."""
+        width, elements = self.lanes * self.vectors, 0
+        if self.depth < p.k:
+            elements = self.rows * self.block * -(-p.n // width) * width
+        elif self.packed:
+            elements = p.k * width
+        return -(-elements * BITS[p.kind] // (8 * LINE)) * LINE
+
+
+def _even(count: int, most: int) -> int:
+    """The size of parts of at most `most` that cut `count` as evenly as possible."""
+    return -(-count // max(1, -(-count // most)))
+
+
+class Product(Kernel):
+    """C[b…, i, j] = Σ_k A[b…, i, k] · B[b…, k, j], handed to `body` in vectors along j."""
+
+    def __init__(
+        self,
+        kind: str,
+        batch: tuple[int, ...],
+        m: int,
+        n: int,
+        k: int,
+        a: tuple[int, ...],
+        b: tuple[int, ...],
+        body: Body,
+        words: tuple[int, int] = (0, 1),
+    ) -> None:
+        self.kind, self.batch, self.m, self.n, self.k = kind, tuple(batch), m, n, k
+        self.a, self.b, self.body, self.words = tuple(a), tuple(b), body, words
+        spaces, size, elements = accesses(body), BITS[kind] // 8, prod(batch) * m * n
+        self.scratch_word = 1 + max([1, *(x.arg for x in spaces)])
+        self.flops = 2 * elements * k
+        self.nbytes = size * (_extent((*batch, m, k), a) + _extent((*batch, k, n), b))
+        self.nbytes += sum(max(1, BITS[x.kind] // 8) * _extent((*batch, m, n), x.strides) for x in spaces)
+        self.serial = self.flops + elements < SERIAL_WORK
+        self.scratch = max(Tiling.of(self, *x).scratch(self) for x in PROCESSORS) if elements else 0
+
+    def key(self) -> str:
+        sizes = f"{self.batch} {self.m} {self.n} {self.k} {self.a} {self.b} {self.words}"
+        return f"product {self.kind} {sizes} {self.body.key()}"
+
+    def emit(self, f: Function) -> None:
+        if 0 not in (*self.batch, self.m, self.n):
+            Writer(self, f, Tiling.of(self, f.target.vector_bytes, f.target.registers)).write()
+
+    # ------------------------------------------------------------------------ other forms of one product
+    @classmethod
+    def planned(
+        cls,
+        kind: str,
+        batch: tuple[int, ...],
+        m: int,
+        n: int,
+        k: int,
+        a: tuple[int, ...],
+        b: tuple[int, ...],
+        body: Body,
+    ) -> Product:
+        """The same product with the same argument words: batch axes become rows, columns or one axis where strides
+        allow it, and rows change places with columns (then A with B) where that costs less."""
+        p = cls(kind, batch, m, n, k, a, b, body)
+        while (folded := p._fold()) is not None:
+            p = folded
+        return min(p, p.swapped(), key=Product.cost) if p.m and p.n else p
+
+    def swapped(self) -> Product:
+        """Cᵀ = Bᵀ Aᵀ."""
+        a, b = ((*x[:-2], x[-1], x[-2]) for x in (self.b, self.a))
+        body = _with_strides(self.body, lambda s: (*s[:-2], s[-1], s[-2]))
+        return Product(self.kind, self.batch, self.n, self.m, self.k, a, b, body, self.words[::-1])
+
+    def _fold(self) -> Product | None:
+        """One batch axis fewer; None where no axis can go. Strides are looked at in the order (batch…, i, j, k)."""
+        sizes, last = (*self.batch, self.m, self.n), len(self.batch)
+        a, b = (*self.a[:-1], 0, self.a[-1]), (*self.b[:-2], 0, self.b[-1], self.b[-2])
+        spaces = [x.strides for x in accesses(self.body)]
+
+        def fits(x: int, into: int) -> bool:
+            if sizes[into] == 1:
+                return (a if into == last + 1 else b)[x] == 0
+            return all(s[x] == sizes[into] * s[into] for s in (a, b, *spaces))
+
+        def join(strides: tuple[int, ...], x: int, into: int) -> tuple[int, ...]:
+            joined = list(strides)
+            if sizes[into] == 1 != sizes[x]:
+                joined[into] = strides[x]
+            return (*joined[:x], *joined[x + 1 :])
+
+        for x in range(last):
+            for into in (*range(x + 1, last), last, last + 1):
+                if sizes[x] == 1 or fits(x, into):
+                    *batch, m, n = (size * sizes[x] if y == into else size for y, size in enumerate(sizes) if y != x)
+                    a, b = join(a, x, into), join(b, x, into)
+                    body = _with_strides(self.body, lambda s, x=x, into=into: join(s, x, into))
+                    sides = (*a[:-2], a[-1]), (*b[:-3], b[-1], b[-2])
+                    return Product(self.kind, tuple(batch), m, n, self.k, *sides, body, self.words)
+        return None
+
+    def cost(self) -> float:
+        """An estimate in cycles, to choose between forms of one product."""
+        t = Tiling.of(self, 64, 32)
+        vectors = prod(self.batch) * -(-self.n // t.lanes)
+        if t.dots:
+            work = self.m * vectors * (1.5 * self.k * min(1, self.n / t.lanes) + 4 * t.lanes)
+        else:
+            work = self.m * vectors * self.k * max(1, 4 / (t.rows * t.vectors))
+        if t.packed:
+            each = 3 if self.b[-1] == 1 else 6 if self.b[-2] == 1 and self.k >= t.lanes else 2 * t.lanes
+            work += vectors * self.k * each
+        if t.turned:
+            return work + prod(self.batch) * -(-self.m // t.lanes) * self.n * (TURN + self.strided(-2, t.lanes))
+        return work + self.m * vectors * self.strided(-1, t.lanes)
+
+    def tile(self, across: int, registers: int) -> tuple[int, int]:
+        """Rows and vectors of a tile, where a row of the product is `across` vectors.
+
+        Large products take fewer rows and read a wider panel. So do rows of A that lie a multiple of 4 KiB apart: all of
+        them go to the same eight places of the cache, and six leave room there for the panel.
+        """
+        conflict = self.a[-1] == 1 and self.a[-2] * BITS[self.kind] % (8 * 4096) == 0
+        if registers >= 32 and across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
+            return _even(self.m, 6), 4
+        sums = 16 if registers >= 32 else 12
+        rows = _even(self.m, sums if across == 1 else sums // 2)
+        fits = (q for q in (8, 4, 2, 1) if rows * q <= sums and (rows + 1) * q < registers)
+        return rows, min(across, next(fits))
+
+    def strided(self, axis: int, lanes: int) -> int:
+        """What the loads and stores of the body cost, in cycles for each vector, with lanes along an axis."""
+        return sum(1 if x.strides[axis] in (0, 1) else 2 * lanes for x in accesses(self.body))
+
+
+def accesses(body: Body) -> list[Access]:
+    """Every load and store of a body."""
+    return [*body.loads, *(access for access, _ in body.stores)]
+
+
+def _with_strides(body: Body, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Body:
+    """The body in another index space."""
+    loads = tuple(replace(x, strides=change(x.strides)) for x in body.loads)
+    stores = tuple((replace(x, strides=change(x.strides)), number) for x, number in body.stores)
+    return Body(body.given, body.constants, loads, body.steps, stores)
+
+
+def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many different elements an access touches."""
+    return prod(size for size, stride in zip(shape, strides, strict=True) if stride)

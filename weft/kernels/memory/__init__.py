@@ -1,0 +1,1 @@
+"""Reading and writing at places, running sums, sparse products, random numbers."""

@@ -1,0 +1,218 @@
+"""Reading, adding and writing at places that integer tensors name, and products with sparse matrices, as anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...compiler.fuse.anchors import Anchor, Strides, Whole
+from ...compiler.graph.graph import Constant, Node, Value
+from ..body import Access, Body
+from ..kernel import Kernel
+from ..llvm.values import type_of
+
+
+def _is_native(node: Node, values: Sequence[Value], indices: Sequence[Value]) -> bool:
+    kinds = [type_of(v.dtype) for v in (*values, *indices)]
+    sizes = [v.size for v in (*values, *indices, node.output)]
+    return all(kinds) and all(sizes) and all(v.dtype.kind in "iu" for v in indices)
+
+
+class _Places:
+    """The space (kept…, places…, rest…) in which index tensors name places of the dimensions `at` … of a buffer.
+
+    An index tensor that only counts along one axis of the places (as those of gather and scatter do along every
+    dimension but one) is no operand: the buffer is walked along that axis as along those it keeps.
+    """
+
+    def __init__(self, indices: Sequence[Value], at: int, sizes: Sequence[int]) -> None:
+        self.shape = np.broadcast_shapes(*(v.shape for v in indices))
+        self.at, self.count, self.sizes = at, len(indices), sizes
+        found = ((n, self._counted(v, sizes[at + n])) for n, v in enumerate(indices))
+        self.counters = {n: axis for n, axis in found if axis is not None}
+        self.named = [(n, v) for n, v in enumerate(indices) if n not in self.counters]
+        self.operands = tuple(v for _, v in self.named)
+
+    def _counted(self, index: Value, size: int) -> int | None:
+        """The axis of the places along which a known index tensor is 0, 1, 2, … below `size`."""
+        known = isinstance(index.node.op, Constant) and 1 < index.size <= size
+        if not known or index.size != max(index.shape):
+            return None
+        axis = index.shape.index(index.size) + len(self.shape) - len(index.shape)
+        return axis if (index.node.op.array.ravel() == np.arange(index.size)).all() else None
+
+    def own(self, strides: Strides) -> Strides:
+        """Strides over the space of the buffer with these strides, at place 0."""
+        inner = [0] * len(self.shape)
+        for n, axis in self.counters.items():
+            inner[axis] += strides[self.at + n]
+        return (*strides[: self.at], *inner, *strides[self.at + self.count :])
+
+    def coordinates(self, strides: Sequence[Strides], word: int, buffer: Strides) -> tuple[Any, ...]:
+        """The index operands with strides, whose words start at `word`, on the buffer with its strides."""
+        from .indexing import Coordinate
+
+        rest, found = len(self.sizes) - self.at - self.count, []
+        for k, (n, index) in enumerate(self.named):
+            over = (*(0,) * self.at, *_broadcast(index, strides[k], len(self.shape)), *(0,) * rest)
+            access, d = Access(word + k, type_of(index.dtype), over), self.at + n
+            found.append(Coordinate(access, self.sizes[d], buffer[d]))
+        return tuple(found)
+
+
+def _broadcast(value: Value, strides: Strides, rank: int) -> Strides:
+    """Strides over more dimensions in front, 0 along those of size 1."""
+    own = (0 if n == 1 else s for n, s in zip(value.shape, strides, strict=True))
+    return (*(0,) * (rank - len(value.shape)), *own)
+
+
+def read_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Anchor | None:
+    """y = x[:, …, i₁, i₂, …] with `at` dimensions kept in front."""
+    from .indexing import Gather
+
+    if not _is_native(node, (x,), indices):
+        return None
+    places, shape = _Places(indices, at, x.shape), node.output.shape
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        source = Access(0, type_of(x.dtype), places.own(strides[0]))
+        found = places.coordinates(strides[1:], 1, strides[0])
+        return Gather(shape, source, found, body, word)
+
+    return Anchor(node, (x, *places.operands), shape, make)
+
+
+def add_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Whole | None:
+    """Zeros with x added at the index tensors."""
+    from .indexing import Scatter
+
+    if not _is_native(node, (x,), indices):
+        return None
+    out, kind = node.output, type_of(x.dtype)
+    places = _Places(indices, at, out.shape)
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        (target,), word = results, 1 + len(places.operands)
+        value = Body(loads=(Access(0, kind, strides[0]),))
+        found = places.coordinates(strides[1:], 1, target)
+        combine = "amax" if kind == "i1" else "add"  # true + true = true
+        return Scatter(
+            x.shape, value, Access(word, kind, places.own(target)), found, out.shape, target, word + 1, combine
+        )
+
+    return Whole(node, (x, *places.operands), make)
+
+
+def combine_at(node: Node, combine: str, at: int) -> Whole | None:
+    """A copy of x with a value put to, or combined with, what lies at the index tensors."""
+    from .indexing import Scatter
+
+    x, value, *indices = node.inputs
+    if not _is_native(node, (x, value), indices) or x.dtype != value.dtype:
+        return None
+    out, kind = node.output, type_of(x.dtype)
+    places = _Places(indices, at, x.shape)
+    space = (*x.shape[:at], *places.shape, *x.shape[at + len(indices) :])
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        (target,), word = results, 2 + len(places.operands)
+        written = Body(loads=(Access(1, kind, _broadcast(value, strides[1], len(space))),))
+        found = places.coordinates(strides[2:], 2, target)
+        own, initial = Access(word, kind, places.own(target)), Access(0, kind, strides[0])
+        return Scatter(space, written, own, found, out.shape, target, word + 1, combine, initial)
+
+    anchor = Whole(node, (x, value, *places.operands), make)
+    anchor.taken_over = x if node.inputs.count(x) == 1 else None
+    return anchor
+
+
+def fold(node: Node, dims: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Anchor | None:
+    """Windows (…, count at each of `dims`, …, *sizes) added into lines (…, length at each of `dims`, …)."""
+    from ..windows.folding import FoldLines, Line
+
+    (x,), out, kind = node.inputs, node.output, type_of(node.output.dtype)
+    if kind in (None, "i1") or not (x.size and out.size):
+        return None
+    kept = len(out.shape)
+
+    def make(given: Sequence[Strides], body: Body, word: int) -> Kernel:
+        steps = given[0]
+        lines = [
+            Line(d, out.shape[d], x.shape[d], x.shape[kept + n], steps[d], steps[kept + n], strides[n], dilations[n])
+            for n, d in enumerate(dims)
+        ]
+        own = tuple(0 if d in dims else s for d, s in enumerate(steps[:kept]))
+        return FoldLines(out.shape, lines, Access(0, kind, own), body)
+
+    return Anchor(node, (x,), out.shape, make)
+
+
+def resample(node: Node, x: Value, dim: int, taps: Any, transposed: bool) -> Anchor | None:
+    """The lines of x along `dim` times the sparse matrix (outputs, length) of taps, or its transpose."""
+    from ..windows.resampling import ResampleLines, padded_rows
+
+    out, kind = node.output, type_of(node.output.dtype)
+    if kind not in ("f32", "f64") or not (x.size and out.size):
+        return None
+    index, weight = (_known(a) for a in padded_rows(taps.matrix(x.dtype, transposed)))
+    most, outputs = index.shape
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        own = tuple(0 if d == dim else s for d, s in enumerate(strides[0]))
+        tables = Access(1, "i32", (outputs, 1)), Access(2, kind, (outputs, 1))
+        return ResampleLines(out.shape, dim, most, Access(0, kind, own), strides[0][dim], *tables, body)
+
+    return Anchor(node, (x, index, weight), out.shape, make)
+
+
+def _known(array: np.ndarray) -> Value:
+    """An array that is the same at every call, as an operand."""
+    return Node(Constant(np.ascontiguousarray(array)), ()).make((array.shape, array.dtype))[0]
+
+
+def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor | None:
+    """A x for a sparse matrix with the given entries at the places of a pattern."""
+    from .sparse import SparseProductKernel, transposed_pattern
+
+    kind = type_of(x.dtype)
+    if kind not in ("f32", "f64") or values.dtype != x.dtype or not (node.output.size and values.size):
+        return None
+    starts, columns, order = pattern.starts, pattern.columns, None
+    if pattern.flipped:
+        starts, columns, order = transposed_pattern(starts, columns, pattern.size[1])
+    known = [_known(a) for a in (starts, columns, order) if a is not None]
+    number = type_of(columns.dtype)
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        line = [Access(2 + n, number, (1,)) for n in range(len(known))]
+        return SparseProductKernel(
+            *node.output.shape,
+            values.size,
+            line[0],
+            line[1],
+            Access(0, kind, strides[0]),
+            Access(1, kind, strides[1]),
+            body,
+            line[2] if order is not None else None,
+        )
+
+    return Anchor(node, (values, x, *known), node.output.shape, make)
+
+
+def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | None:
+    """The entries of a bᵀ at the places of a pattern."""
+    from .sparse import SampledProductKernel
+
+    kind = type_of(a.dtype)
+    if kind not in ("f32", "f64") or not (node.output.size and a.size):
+        return None
+    known = [_known(places) for places in pattern.places()]
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        rows, columns = (Access(2 + n, type_of(v.dtype), (1,)) for n, v in enumerate(known))
+        factors = (Access(0, kind, strides[0]), Access(1, kind, strides[1]))
+        return SampledProductKernel(node.output.size, a.shape[1], rows, columns, *factors, body)
+
+    return Anchor(node, (a, b, *known), node.output.shape, make)

@@ -1,0 +1,1 @@
+"""Pointwise operations and reductions over one index space."""

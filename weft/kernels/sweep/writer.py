@@ -1,0 +1,529 @@
+"""Writes the loops of a sweep: rows shared between threads, passes over each row, reductions, private memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..body import Access, run_step
+from ..llvm.builder import Function
+from ..llvm.values import BITS, Val
+from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
+
+COPIES = 4  # how often a short body is written side by side
+LONG_BYTES = 1 << 25  # read and written by a sweep whose results no cache would keep
+
+
+class Writer:
+    """Writes one sweep with a builder."""
+
+    def __init__(self, f: Function, sweep: Sweep, plan: LoopOrder) -> None:
+        self.f, self.sweep, self.plan = f, sweep, plan
+        self.items, self.space = sweep.items, sweep.space
+        self.tid = f.index(0) if sweep.serial else f.tid
+        widest = max(
+            (BITS[i.kind] for n, i in enumerate(self.items) if plan.axis is not None and i.mask[plan.axis]), default=32
+        )
+        size = 1 if plan.axis is None else self.space[plan.axis]
+        self.lanes = 1 if plan.axis is None else max(1, f.target.vector_bytes * 8 // max(widest, 8))
+        if widest == 1:
+            self.lanes = f.target.vector_bytes
+        while self.lanes > 4 and self.lanes // 2 >= size:
+            self.lanes //= 2
+        self.lanes = min(self.lanes, 64)
+        self.env: list[dict[int, Val]] = [{}]
+        self.index: list[Any] = [0] * len(self.space)
+        self.mask: Val | None = None
+        self.private: Val | None = None
+        self.partial: Val | None = None
+        self.long: Access | None = None  # the store of a long row whose whole vectors are written
+        self.past = False  # whether it goes past the caches
+        self.shift: Any = 0  # elements before its first whole vector
+
+    # --------------------------------------------------------------------------------- values
+    def find(self, number: int) -> Val:
+        for layer in reversed(self.env):
+            if number in layer:
+                return layer[number]
+        raise KeyError(f"item {number} ({self.items[number]}) is not known here")
+
+    def known(self, number: int) -> bool:
+        return any(number in layer for layer in self.env)
+
+    def wide(self, item: Item) -> bool:
+        return self.plan.axis is not None and item.mask[self.plan.axis]
+
+    def compute(self, number: int, level: int) -> None:
+        """Put one load, constant or step into the present layer."""
+        if self.known(number):
+            return
+        item = self.items[number]
+        if item.what == "constant":
+            self.env[0][number] = self.f.const(item.kind, item.value)
+            return
+        if item.what == "load":
+            lanes = self.lanes if self.wide(item) else 1
+            axis = self.plan.axis if self.plan.axis is not None else 0
+            value = item.value.load(self.f, self.index, axis, lanes, self.mask if lanes > 1 else None)
+        elif item.what == "step":
+            value = run_step(self.f, item.value, _Lookup(self))
+        else:
+            raise KeyError(f"reduction {number} is not complete here")
+        self.env[-1][number] = value
+
+    def compute_level(self, level: int, turn: int, only: set[int] | None = None) -> None:
+        """Everything that belongs to a loop level and is known by the given pass."""
+        for number, item in enumerate(self.items):
+            if self.plan.levels[number] != level or item.what in ("rows", "late"):
+                continue
+            if self.plan.passes[number] <= turn and (only is None or number in only):
+                self.compute(number, level)
+
+    def store_level(self, level: int, turn: int) -> None:
+        for access, number in self.sweep.stores:
+            item = self.items[number]
+            if item.what != "late" and self.plan.levels[number] == level and self.plan.passes[number] == turn:
+                self.put(access, number)
+
+    def put(self, access: Access, number: int) -> None:
+        lanes = self.lanes if self.wide(self.items[number]) else 1
+        axis = self.plan.axis if self.plan.axis is not None else 0
+        mask = self.mask if lanes > 1 else None
+        access.store(
+            self.f,
+            self.find(number),
+            self.index,
+            axis,
+            lanes,
+            mask,
+            past=self.past and access is self.long and mask is None,
+        )
+
+    # --------------------------------------------------------------------------------- the whole
+    def write(self) -> None:
+        f, plan = self.f, self.plan
+        if plan.scratch:
+            base = f.arg(self.sweep.scratch_word)
+            self.private = f.offset(base, self.tid * plan.scratch, "u8")
+        self.compute_level(0, 0)
+        if not plan.outer and not plan.inner:
+            self.start_piece(0)
+            self.env.append({})
+            self.row()
+        else:
+            self.rows_loop()
+        if plan.sums:
+            if not self.sweep.serial:
+                f.barrier()
+            self.env = [{}]
+            self.combine_sums()
+
+    def rows_loop(self) -> None:
+        f, plan = self.f, self.plan
+        sizes = [self.space[d] for d in plan.outer]
+        if plan.across:
+            sizes[-1] = -(-sizes[-1] // self.lanes)
+        chunks, chunk = 1, None
+        if self.sweep.rows is None and plan.axis is not None and self.space[plan.axis] > CHUNK:
+            chunk = CHUNK
+            chunks = -(-self.space[plan.axis] // chunk)
+            self.long = self.long_store()
+            if self.long is not None:
+                self.past = self.long.arg not in {i.value.arg for i in self.items if i.what == "load"}
+                self.shift = self.elements_to_line(self.long)
+        sizes.append(chunks)
+        count = 1
+        for s in sizes:
+            count *= s
+        if not plan.sums or self.sweep.serial:
+            self.start_piece(0)
+            lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
+            self.some_rows(lo, hi, sizes, chunk)
+            if self.past:
+                f.fence()
+            return
+        first, last = f.split(PIECES)
+        with f.loop(first, last) as piece:
+            self.start_piece(piece.i)
+            self.some_rows((piece.i * count) // PIECES, ((piece.i + 1) * count) // PIECES, sizes, chunk)
+
+    def long_store(self) -> Access | None:
+        """A store along one row so long that no cache keeps it; rather one into memory that the sweep does not read."""
+        if self.plan.outer or self.plan.sums or len(self.plan.inner) != 1 or self.sweep.nbytes < LONG_BYTES:
+            return None
+        whole = lambda access: BITS[access.kind] * self.lanes == 8 * self.f.target.vector_bytes
+        stores = [access for access, _ in self.sweep.stores if whole(access) and access.strides == (1,)]
+        read = {i.value.arg for i in self.items if i.what == "load"}
+        return min(stores, key=lambda access: access.arg in read, default=None)
+
+    def elements_to_line(self, access: Access) -> Val:
+        """How many elements lie before the first whole vector of memory."""
+        f, size = self.f, BITS[access.kind] // 8
+        place = f.emit(f"ptrtoint {f.arg(access.arg).typed} to i64", "i64")
+        return (-place & f.target.vector_bytes - 1) // size
+
+    def some_rows(self, lo: Val, hi: Val, sizes: list[int], chunk: int | None) -> None:
+        """The rows with these numbers; `sizes` are those of the outer loops, the last one counts chunks of a row."""
+        f, plan = self.f, self.plan
+        with f.loop(lo, hi) as loop:
+            self.env.append({})
+            rest: Any = loop.i
+            places: list[Any] = []
+            for n in reversed(range(len(sizes))):
+                size = sizes[n]
+                if size == 1:
+                    places.append(0)
+                elif all(s == 1 for s in sizes[:n]):
+                    places.append(rest)
+                else:
+                    unsigned = f.cast(rest, "u64")
+                    places.append(f.cast(unsigned % size, "i64"))
+                    rest = f.cast(unsigned // size, "i64")
+            places.reverse()
+            self.chunk_start = places.pop() if chunk is None or sizes[-1] == 1 else places.pop() * chunk
+            for d, place in zip(plan.outer, places, strict=True):
+                self.index[d] = place
+            if plan.across:
+                axis = plan.axis
+                start = self.index[axis]
+                self.index[axis] = start if isinstance(start, int) else start * self.lanes
+                if self.space[axis] % self.lanes:
+                    left = f.index(self.space[axis]) - self.index[axis]
+                    self.mask = f.tail_mask(self.lanes, left)
+            self.chunk = chunk
+            self.row()
+            self.mask = None
+            self.env.pop()
+
+    def row(self) -> None:
+        """All passes over one row."""
+        plan, items = self.plan, self.items
+        for turn in range(plan.last + 1):
+            self.compute_level(0, turn)
+            self.compute_level(1, turn)
+            if not plan.inner:  # rows of one element
+                for number, item in enumerate(items):
+                    if item.what == "rows" and plan.passes[item.source] == turn:
+                        total = prepared(self.f, item, self.find(item.source))
+                        self.env[-1][number] = finished(self.f, item, total)
+            self.accumulate_outer(turn)
+            self.store_level(0, turn)
+            self.store_level(1, turn)
+            needed = set(plan.needed(turn))
+            sums = [
+                n
+                for n, i in enumerate(items)
+                if i.what in ("rows", "late")
+                and plan.passes[i.source] == turn
+                and plan.levels[i.source] > 1
+                and (i.what == "rows" or not self.in_memory(i))
+            ]
+            late = [
+                n
+                for n, i in enumerate(items)
+                if i.what == "late"
+                and plan.passes[i.source] == turn
+                and plan.levels[i.source] > 1
+                and self.in_memory(i)
+            ]
+            if needed or sums or late:
+                totals = self.nest(0, turn, needed, sums, late, [self.start(n) for n in sums])
+                for n, total in zip(sums, totals, strict=True):
+                    self.finish_row_sum(n, total)
+
+    def start(self, number: int) -> Val:
+        item = self.items[number]
+        lanes = self.lanes if self.plan.axis is not None and self.items[item.source].mask[self.plan.axis] else 1
+        return self.f.const(item.kind, item.value.identity(item.kind), lanes)
+
+    def in_memory(self, item: Item) -> bool:
+        """A late reduction that keeps an inner size: it has many partial sums for one row, each with a place in memory."""
+        return any(item.mask[d] for d in self.plan.inner)
+
+    def finish_row_sum(self, number: int, total: Val) -> None:
+        item, f = self.items[number], self.f
+        if item.what == "late":
+            self.add_to_sum(number, total)
+            return
+        if total.lanes > 1 and not self.plan.across:
+            total = fold(f, item.value, total)
+        self.env[-1][number] = finished(f, item, total)
+
+    # -------------------------------------------------------------------------------- inner loops
+    def nest(
+        self, depth: int, turn: int, needed: set[int], sums: list[int], late: list[int], carry: list[Val]
+    ) -> list[Val]:
+        """The inner loops from `depth` on; returns the totals of the reductions that are carried."""
+        f, plan = self.f, self.plan
+        d = plan.inner[depth]
+        level = 2 + depth
+        if depth + 1 < len(plan.inner) or plan.across or d != plan.axis:
+            with f.loop(0, self.space[d], carry=carry) as loop:
+                self.index[d] = loop.i
+                self.env.append({})
+                if depth + 1 < len(plan.inner):
+                    self.compute_level(level, turn, needed)
+                    self.store_level(level, turn)
+                    loop.next(self.nest(depth + 1, turn, needed, sums, late, loop.carry))
+                else:
+                    loop.next(self.element(level, turn, needed, sums, late, loop.carry))
+                self.env.pop()
+            return loop.results
+        return self.vectors(d, level, turn, needed, sums, late, carry)
+
+    def vectors(
+        self, d: int, level: int, turn: int, needed: set[int], sums: list[int], late: list[int], carry: list[Val]
+    ) -> list[Val]:
+        f, size, lanes = self.f, self.space[d], self.lanes
+        if self.long is not None:
+            self.whole_vectors(d, level, turn, needed)
+            return carry
+        chunk = getattr(self, "chunk", None)
+        lo: Any = 0 if chunk is None else self.chunk_start
+        hi: Any = size if chunk is None else f.intrinsic("smin", self.chunk_start + chunk, size)
+        full: Any = size // lanes * lanes
+        if chunk is not None:
+            full = hi if size % lanes == 0 else f.intrinsic("smin", hi, full)
+        if not (chunk is None and full == 0):
+            copies = self.copies(size, needed, sums)
+            parts = [list(carry)] + [[self.start(n) for n in sums] for _ in range(copies - 1)]
+            flat = [v for part in parts for v in part]
+            with f.loop(lo, full, lanes * copies, carry=flat, runs=chunk is None) as loop:
+                following: list[Val] = []
+                for c in range(copies):
+                    self.index[d] = loop.i if c == 0 else loop.i + c * lanes
+                    self.env.append({})
+                    mine = loop.carry[c * len(sums) : (c + 1) * len(sums)]
+                    following += self.element(level, turn, needed, sums, late, mine)
+                    self.env.pop()
+                loop.next(following)
+            totals = loop.results
+            carry = totals[: len(sums)]
+            for c in range(1, copies):
+                more = totals[c * len(sums) : (c + 1) * len(sums)]
+                carry = [self.items[n].value.combine(f, a, b) for n, a, b in zip(sums, carry, more, strict=True)]
+        if size % lanes:
+            if chunk is None:
+                carry = self.tail(d, full, size % lanes, level, turn, needed, sums, late, carry)
+            elif sums:  # the tail may or may not be in this chunk: a loop of at most one round
+                with f.loop(full, hi, lanes, carry=carry) as loop:
+                    loop.next(self.tail(d, loop.i, size % lanes, level, turn, needed, sums, late, loop.carry))
+                carry = loop.results
+            else:
+                with f.when(f.index(full) < hi):
+                    self.tail(d, full, size % lanes, level, turn, needed, sums, late, carry)
+        return carry
+
+    def whole_vectors(self, d: int, level: int, turn: int, needed: set[int]) -> None:
+        """A chunk of a long row: whole vectors of the memory that is stored to, single elements around them."""
+        f, lanes = self.f, self.lanes
+        lo = self.chunk_start
+        hi = f.intrinsic("smin", lo + self.chunk, self.space[d])
+        start = f.intrinsic("smin", lo + self.shift, hi)
+        end = start + (hi - start) // (lanes * COPIES) * (lanes * COPIES)
+
+        def masked(left: Val, at: Val) -> None:
+            self.tail(d, at, left, level, turn, needed, [], [], [])
+
+        with f.when(lo < start):
+            masked(start - lo, lo)
+        with f.loop(start, end, lanes * COPIES) as loop:
+            for c in range(COPIES):
+                self.index[d] = loop.i + c * lanes
+                self.env.append({})
+                self.element(level, turn, needed, [], [], [])
+                self.env.pop()
+        with f.loop(end, hi, lanes) as loop:
+            masked(hi - loop.i, loop.i)
+
+    def copies(self, size: int, needed: set[int], sums: list[int]) -> int:
+        """How often the body is written side by side: sums do not wait for each other, memory gets more to do at once."""
+        if len(needed) > 12 or len(sums) > 3:
+            return 1
+        return next((c for c in (COPIES, 2) if size % (self.lanes * c) == 0), 1)
+
+    def tail(
+        self,
+        d: int,
+        at: Any,
+        left: Any,
+        level: int,
+        turn: int,
+        needed: set[int],
+        sums: list[int],
+        late: list[int],
+        carry: list[Val],
+    ) -> list[Val]:
+        before, self.mask = self.mask, self.f.tail_mask(self.lanes, left)
+        self.index[d] = at
+        self.env.append({})
+        carry = self.element(level, turn, needed, sums, late, carry)
+        self.env.pop()
+        self.mask = before
+        return carry
+
+    def element(
+        self, level: int, turn: int, needed: set[int], sums: list[int], late: list[int], carry: list[Val]
+    ) -> list[Val]:
+        """One vector of elements: compute, keep, store, add to the reductions."""
+        f, plan = self.f, self.plan
+        for number in plan.kept:
+            if number in needed and plan.kept[number] < turn:
+                self.env[-1][number] = self.kept_row(number)
+        self.compute_level(level, turn, needed)
+        for number, first in plan.kept.items():
+            if first == turn:
+                value = f.splat(self.find(number), self.lanes)
+                f.store(value, self.private, self.row_place(number), self.mask if self.lanes > 1 else None)
+        self.store_level(level, turn)
+        following = []
+        for number, total in zip(sums, carry, strict=True):
+            following.append(self.added(number, total))
+        for number in late:
+            self.add_in_memory(number)
+        return following
+
+    def added(self, number: int, total: Val) -> Val:
+        """The running total with the present element; lanes outside the mask do not count."""
+        f, item = self.f, self.items[number]
+        value = prepared(f, item, self.find(item.source))
+        if total.lanes > 1:
+            value = f.splat(value, total.lanes)
+        new = item.value.combine(f, total, value)
+        if self.mask is not None and total.lanes > 1:
+            new = f.select(self.mask, new, total)
+        return new
+
+    def row_place(self, number: int) -> Any:
+        """Where in private memory a kept row holds the present element."""
+        f, plan = self.f, self.plan
+        at: Any = 0
+        for d in plan.inner:
+            at = at * self.space[d] + self.index[d] if not isinstance(at, int) or at else self.index[d]
+        if plan.across and not isinstance(at, int):
+            at = at * self.lanes
+        bits = BITS[self.items[number].kind] // 8 or 1
+        return f.index(at) + plan.rows_at[number] // bits
+
+    def kept_row(self, number: int) -> Val:
+        kind = self.items[number].kind
+        return self.f.load(
+            self.private, self.row_place(number), kind, self.lanes, self.mask if self.lanes > 1 else None
+        )
+
+    # ------------------------------------------------------------------------------ late reductions
+    def slot(self, number: int, lanes: int) -> Any:
+        """The place of the partial sum for the present index, in elements of its type."""
+        at, dims, _ = self.plan.sums[number]
+        place: Any = 0
+        for d in dims:
+            place = self.index[d] if isinstance(place, int) and place == 0 else place * self.space[d] + self.index[d]
+        if self.plan.axis not in dims and lanes > 1:
+            place = place * lanes if not isinstance(place, int) or place else 0
+        return self.f.index(place) + at // (BITS[self.items[number].kind] // 8 or 1)
+
+    def sum_lanes(self, number: int) -> int:
+        """How many lanes each partial sum has in memory."""
+        item = self.items[number]
+        if self.plan.axis is None or self.plan.axis in self.plan.sums[number][1]:
+            return 1
+        return self.lanes if self.items[item.source].mask[self.plan.axis] else 1
+
+    def add_in_memory(self, number: int) -> None:
+        item = self.items[number]
+        value = prepared(self.f, item, self.find(item.source))
+        self.add_to_sum(number, value)
+
+    def add_to_sum(self, number: int, value: Val) -> None:
+        f, item = self.f, self.items[number]
+        wide = self.plan.axis is not None and (self.items[item.source].mask[self.plan.axis])
+        lanes = self.lanes if wide else 1
+        value = f.splat(value, lanes)
+        place = self.slot(number, lanes)
+        mask = self.mask if lanes > 1 and self.plan.axis in self.plan.sums[number][1] else None
+        old = f.load(self.partial, place, item.kind, lanes, mask)
+        new = item.value.combine(f, old, value)
+        if self.mask is not None and lanes > 1 and mask is None:
+            new = f.select(self.mask, new, old)
+        f.store(new, self.partial, place, mask)
+
+    def accumulate_outer(self, turn: int) -> None:
+        """Late reductions of values that are known once a row."""
+        for number, item in enumerate(self.items):
+            if item.what == "late" and self.plan.levels[item.source] < 2 and self.plan.passes[item.source] == turn:
+                self.add_in_memory(number)
+
+    def start_piece(self, number: Any) -> None:
+        """Let late reductions sum into piece `number` of the workspace from now on."""
+        f = self.f
+        if not self.plan.sums:
+            return
+        self.partial = f.offset(f.arg(self.sweep.workspace_word), f.index(number) * self.plan.piece, "u8")
+        for number, (at, _, count) in self.plan.sums.items():
+            item = self.items[number]
+            total = count * self.sum_lanes(number)
+            one = f.const(item.kind, item.value.identity(item.kind))
+            start = at // (BITS[item.kind] // 8 or 1)
+            lanes = self.lanes if total % self.lanes == 0 else 1
+            with f.loop(0, total, lanes) as loop:
+                f.store(f.splat(one, lanes), self.partial, loop.i + start)
+
+    def combine_sums(self) -> None:
+        """Add up the pieces in order, and store."""
+        f, plan = self.f, self.plan
+        base = f.arg(self.sweep.workspace_word)
+        for access, number in self.sweep.stores:
+            item = self.items[number]
+            if item.what != "late":
+                continue
+            at, dims, count = plan.sums[number]
+            wide = self.sum_lanes(number)
+            even = bool(dims) and self.space[dims[-1]] % self.lanes == 0
+            lanes = self.lanes if wide == 1 and even else 1
+            lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count, lanes)
+            with f.loop(lo, hi, lanes) as loop:
+                start = f.const(item.kind, item.value.identity(item.kind), wide if wide > 1 else lanes)
+                with f.loop(0, self.sweep.pieces, carry=[start]) as inner:
+                    memory = f.offset(base, inner.i * plan.piece + at, "u8")
+                    part = f.load(memory, loop.i * wide, item.kind, wide if wide > 1 else lanes)
+                    inner.next([item.value.combine(f, inner.carry[0], part)])
+                total = inner.results[0]
+                if wide > 1:
+                    total = fold(f, item.value, total)
+                total = finished(f, item, total)
+                index: list[Any] = [0] * len(self.space)
+                rest: Any = loop.i
+                for n in reversed(range(len(dims))):
+                    size = self.space[dims[n]]
+                    if n == 0:
+                        index[dims[n]] = rest
+                    else:
+                        index[dims[n]] = rest % size
+                        rest = rest // size
+                axis = dims[-1] if dims else 0
+                access.store(f, total, index, axis, total.lanes, None)
+
+
+class _Lookup:
+    """The values of a writer by number."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def __getitem__(self, number: int) -> Val:
+        return self.writer.find(number)
+
+
+def prepared(f: Function, item: Item, value: Val) -> Val:
+    """What a reduction adds for one element, in its own type."""
+    prepare = getattr(item.value, "prepare", None)
+    return f.cast(prepare(f, value) if prepare is not None else value, item.kind)
+
+
+def finished(f: Function, item: Item, total: Val) -> Val:
+    finish = getattr(item.value, "finish", None)
+    return total if finish is None else f.cast(finish(f, total, item.count), item.kind)
+
+
+def fold(f: Function, op: Any, total: Val) -> Val:
+    """One number from the lanes of a running total."""
+    return f.fold(total, lambda a, b: op.combine(f, a, b))

@@ -1,0 +1,1 @@
+"""The layers and losses that PyTorch has, a file for each family."""

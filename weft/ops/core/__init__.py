@@ -1,0 +1,1 @@
+"""What an operation is: kinds, the register, operands, writes into memory, loops and branches."""

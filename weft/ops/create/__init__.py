@@ -1,0 +1,1 @@
+"""Tensors made, drawn, converted, and exchanged with other libraries."""

@@ -1,0 +1,326 @@
+"""Borders with other libraries: memory shared with NumPy, DLPack and Python buffers, and questions about tensors.
+
+DLPack goes through NumPy, which knows every element type but bfloat16; for that one the type code in
+the capsule is exchanged with that of uint16, so that it too crosses the border without a copy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ... import dtype as dtypes
+from ...device import device as device_type
+from ...dtype import dtype as dtype_type
+from ...errors import DeviceError, DtypeError, ShapeError
+from ...tape.modes import mode
+from ...tensor import Tensor, wrap
+from ..core.operands import is_number
+from ..core.primitive import operation
+from .create import array_from, made
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+CPU_DEVICE = 1  # DLPack's number
+
+# --------------------------------------------------------------------------------------- NumPy
+
+
+@operation(method=False, differentiable=False)
+def from_numpy(ndarray: np.ndarray) -> Tensor:
+    """A tensor over the memory of a NumPy array: each sees the other's writes.
+
+    A read-only array gives a tensor that refuses in-place writes (PyTorch would let them through).
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}); use weft.tensor")
+    return _from_outside(wrap(shareable(ndarray, "from_numpy")))
+
+
+def _from_outside(x: Tensor) -> Tensor:
+    """A tensor over memory that others may write to: a compiled function reads it anew at every call."""
+    if mode.tracer is not None:
+        mode.tracer.from_outside(x)
+    return x
+
+
+def shareable(array: np.ndarray, name: str) -> np.ndarray:
+    """A view of an array whose memory a tensor can take over, or an error that says why not."""
+    if not array.dtype.isnative and array.dtype.newbyteorder("=") in dtype_type.by_numpy:
+        raise ValueError(
+            f"{name}: the array has byte order different from the native byte order; convert it with "
+            "array.astype(array.dtype.newbyteorder('='))"
+        )
+    if array.dtype not in dtype_type.by_numpy:
+        raise DtypeError(
+            f"{name}: can't convert np.ndarray of type {array.dtype}; the supported types are: "
+            f"{', '.join(d.name for d in dtypes.ALL)}"
+        )
+    if any(s % array.itemsize for s in array.strides) or not array.flags.aligned:
+        raise ValueError(
+            f"{name}: strides {array.strides} (in bytes) are not a multiple of the element size {array.itemsize}; "
+            "pass array.copy()"
+        )
+    return array.view(np.ndarray)
+
+
+@operation(method=False)
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """The data as a tensor, sharing memory (and graph) with tensors and NumPy arrays of that type."""
+    if device is not None:
+        device_type(device)
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(data, Tensor):
+        return data if kind is None else data.to(kind)
+    made = wrap(array_from(data, kind, "as_tensor"))
+    return _from_outside(made) if isinstance(data, np.ndarray) else made
+
+
+@operation(method=False)
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor from a tensor, an array, a DLPack object, a buffer, a number or a sequence.
+
+    copy: None shares memory where it can, True never does, False fails where it cannot.
+    """
+    if device is not None:
+        device_type(device)
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    out = _shared(obj, kind)
+    if out is None:
+        if copy is False:
+            raise ValueError(
+                f"asarray: can't alias {type(obj).__name__} into a tensor; leave copy=False away, or pass an array"
+            )
+        out, copy = wrap(array_from(obj, kind, "asarray")), False
+    if kind is not None and kind is not out.dtype:
+        if copy is False:
+            raise ValueError(f"asarray: can't alias tensor with dtype {out.dtype} into dtype {kind}; allow a copy")
+        out = out.to(kind)
+    elif copy:
+        out = out.clone()
+    return out.requires_grad_() if requires_grad and not out.requires_grad else out
+
+
+def _shared(obj: Any, kind: dtype_type | None) -> Tensor | None:
+    """A tensor over the memory of `obj`, or None if it has none to share."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return wrap(shareable(obj, "asarray")) if obj.dtype.isnative else None
+    if hasattr(obj, "__dlpack__") or _is_capsule(obj):
+        return from_dlpack(obj)
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        return frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
+    return None
+
+
+@operation(method=False)
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A 1-d tensor over the memory of a buffer (bytes, bytearray, memoryview, mmap…), from `offset` on."""
+    try:
+        size = memoryview(buffer).nbytes
+    except TypeError:
+        raise ValueError(f"frombuffer: {type(buffer).__name__} does not implement Python buffer protocol") from None
+    kind = dtypes.as_dtype(dtype)
+    if size == 0 or count == 0:
+        raise ValueError(f"frombuffer: both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"frombuffer: offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} "
+            "bytes) minus 1"
+        )
+    if count < 0:
+        if (size - offset) % kind.itemsize:
+            raise ValueError(
+                f"frombuffer: buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple "
+                f"of element size ({kind.itemsize})"
+            )
+        count = (size - offset) // kind.itemsize
+    if offset + count * kind.itemsize > size:
+        raise ValueError(
+            f"frombuffer: requested buffer length ({count} * {kind.itemsize} bytes) after offset ({offset} bytes) "
+            f"must not be greater than actual buffer length ({size} bytes)"
+        )
+    return made(np.frombuffer(buffer, kind.np, count, offset), requires_grad)
+
+
+# -------------------------------------------------------------------------------------- DLPack
+
+
+class _DLTensor(ctypes.Structure):
+    """DLPack's description of an array."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+CODE_UNSIGNED, CODE_BFLOAT = 1, 4
+VERSIONED_HEADER = 32  # version, context, deleter and flags precede the tensor since DLPack 1.0
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+
+
+def _is_capsule(value: Any) -> bool:
+    return type(value).__name__ == "PyCapsule"
+
+
+def _description(capsule: Any) -> _DLTensor:
+    """The array description inside a capsule that nobody has consumed yet."""
+    name = _capsule_name(capsule)
+    if name not in (b"dltensor", b"dltensor_versioned"):
+        raise ShapeError(
+            "from_dlpack: received an invalid capsule; DLTensor capsules can be consumed only once, so you might have "
+            "already constructed a tensor from it"
+        )
+    address = _capsule_pointer(capsule, name)
+    return _DLTensor.from_address(address + (VERSIONED_HEADER if name.endswith(b"versioned") else 0))
+
+
+def exported(array: np.ndarray, **options: Any) -> Any:
+    """A DLPack capsule of an array; bfloat16 goes out as uint16 whose type code is then corrected."""
+    if array.dtype != BFLOAT16:
+        return array.__dlpack__(**options)
+    capsule = array.view(np.uint16).__dlpack__(**options)
+    _description(capsule).code = CODE_BFLOAT
+    return capsule
+
+
+class _Exporter:
+    """Offers one capsule to NumPy."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_DEVICE, 0
+
+
+@operation(method=False, differentiable=False)
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of any object that speaks DLPack (or of a capsule), without copying.
+
+    Memory that its owner marks as read-only gives a tensor that refuses in-place writes.
+    """
+    if device is not None:
+        device_type(device)
+    capsule = ext_tensor if _is_capsule(ext_tensor) else _requested_capsule(ext_tensor)
+    description = _description(capsule)
+    is_bfloat16 = description.code == CODE_BFLOAT and description.bits == 16
+    if is_bfloat16:
+        description.code = CODE_UNSIGNED
+    array = np.from_dlpack(_Exporter(capsule))
+    if is_bfloat16:
+        array = array.view(BFLOAT16)
+    return wrap(array.copy() if copy else array)
+
+
+def _requested_capsule(exporter: Any) -> Any:
+    if not hasattr(exporter, "__dlpack__"):
+        raise TypeError(f"from_dlpack: {type(exporter).__name__} has no __dlpack__; use weft.as_tensor or weft.tensor")
+    if hasattr(exporter, "__dlpack_device__") and exporter.__dlpack_device__()[0] != CPU_DEVICE:
+        raise DeviceError(
+            f"from_dlpack: the memory is on DLPack device {exporter.__dlpack_device__()}, not on the CPU; move it first"
+        )
+    try:
+        return exporter.__dlpack__(max_version=(1, 0))
+    except TypeError:  # an exporter from before DLPack 1.0
+        return exporter.__dlpack__()
+
+
+@operation(method=False, differentiable=False)
+def to_dlpack(input: Tensor) -> Any:
+    """A DLPack capsule of the tensor's memory, for libraries that take capsules."""
+    return input.__dlpack__()
+
+
+# ------------------------------------------------------------------------------ questions about tensors
+
+
+def _tensor_only(input: Any, name: str) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+    return input
+
+
+@operation(method=False, differentiable=False)
+def is_tensor(obj: Any) -> bool:
+    """Whether the object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+@operation(method=False, differentiable=False)
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return _tensor_only(input, "is_floating_point").is_floating_point()
+
+
+@operation(method=False, differentiable=False)
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
+    return _tensor_only(input, "is_complex").is_complex()
+
+
+@operation(method=False, differentiable=False)
+def is_signed(input: Tensor) -> bool:
+    """Whether the elements can be negative."""
+    return _tensor_only(input, "is_signed").is_signed()
+
+
+@operation(method=False, differentiable=False)
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in `inference_mode`."""
+    return _tensor_only(input, "is_inference").is_inference()
+
+
+@operation(method=False, differentiable=False)
+def is_conj(input: Tensor) -> bool:
+    """Whether conjugation is still pending: never here, it is computed at once."""
+    return _tensor_only(input, "is_conj").is_conj()
+
+
+@operation(method=False, differentiable=False)
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same sizes."""
+    return _tensor_only(input, "is_same_size").is_same_size(other)
+
+
+@operation(differentiable=False, quick=True)
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero; an error when there is not just one."""
+    if input.numel() != 1:
+        count = "no values" if input.numel() == 0 else "more than one value"
+        raise ShapeError(f"is_nonzero: Boolean value of a tensor with {count} is ambiguous, shape {tuple(input.shape)}")
+    return bool(input)
+
+
+@operation(method=False, differentiable=False)
+def result_type(tensor1: Any, tensor2: Any) -> dtype_type:
+    """The element type of an arithmetic operation on the two (tensors or numbers)."""
+    for x in (tensor1, tensor2):
+        if not isinstance(x, Tensor) and not is_number(x):
+            raise TypeError(f"result_type: expected tensors or numbers, got {type(x).__name__}")
+    return dtypes.result_dtype((tensor1, tensor2))

@@ -1,0 +1,1 @@
+"""Operations that layers need whole: convolution, pooling, normalisation, attention, recurrence."""

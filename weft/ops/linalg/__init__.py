@@ -1,0 +1,1 @@
+"""Products, systems, factorisations, spectra; sparse matrices."""

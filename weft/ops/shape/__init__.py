@@ -1,0 +1,1 @@
+"""Views, joins and pieces: the same elements in another arrangement."""

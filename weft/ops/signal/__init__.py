@@ -1,0 +1,1 @@
+"""Fourier transforms, spectrograms, and the windows that go with them."""

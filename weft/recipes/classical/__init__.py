@@ -1,0 +1,1 @@
+"""Recipes of linear models, perceptrons and small networks."""

@@ -1,0 +1,1 @@
+"""Recipes that read and write text."""
