@@ -17,6 +17,7 @@ from tests.models.torchvision_models import difference, outputs, same_weights, t
 from weft import nn
 from weft.errors import OptionError, ShapeError
 from weft.models import supervised as ours
+from weft.models.pretrained.torchvision import TORCHVISION
 from weft.models.vision.convnext import stages
 from weft.models.vision.vgg import make_layers
 
@@ -88,11 +89,11 @@ def test_parameter_counts(name: str) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
 
 
-@pytest.mark.parametrize("name", ours.checkpoints.TORCHVISION)
+@pytest.mark.parametrize("name", TORCHVISION)
 def test_keys_and_shapes_are_torchvisions(name: str) -> None:
     """Every model of one family, in the order of the state dict, and the count that torchvision documents."""
     models = torchvision_models()
-    for model in ours.checkpoints.TORCHVISION[name]:
+    for model in TORCHVISION[name]:
         with torch.device("meta"):
             options = {"init_weights": False} if model == "googlenet" else {}
             theirs = {key: tuple(value.shape) for key, value in models.get_model(model, **options).state_dict().items()}

@@ -97,7 +97,7 @@ def _not_collecting() -> Iterator[None]:
 
 
 def _build_plan(graph: Graph, threads: int, without: Collection[str], log: list[Any] | None) -> Any:
-    from .fuse.anchors import choose_layouts, find_anchors, order_operands
+    from .fuse.anchors import find_anchors
     from .fuse.groups import Fuser, in_order
     from .fuse.loops import Lowering
     from .fuse.refine import refine
@@ -106,6 +106,7 @@ def _build_plan(graph: Graph, threads: int, without: Collection[str], log: list[
     from .passes import simplify, split
     from .passes.choose import choose
     from .passes.expand import expand
+    from .passes.layouts import choose_layouts, order_operands
     from .plan.plan import Plan
     from .plan.schedule import Places, arrange, beside, in_place
 

@@ -181,9 +181,7 @@ GAPS = (
     Gap("nn.CrossMapLRN2d", "it is the older form of another layer", "`nn.LocalResponseNorm`"),
     Gap("nn.Container", "PyTorch is about to remove it", "`nn.Sequential`, `nn.ModuleList` or `nn.Module`"),
     Gap("nn.LinearCrossEntropy*", "the two are layers of their own", "`nn.Linear`, then `nn.CrossEntropyLoss`"),
-    Gap(
-        "nn.modules nn.grad nn.common_types nn.factory_kwargs", "layers have no such package", "`nn` itself holds them"
-    ),
+    Gap("nn.grad nn.common_types nn.factory_kwargs", "layers have no such package", "`nn` itself holds them"),
     Gap(
         "optim.swap_in_optimizer_params_and_state",
         "no parameter changes its place",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.anchor import Whole
 from ...kernels.body import Access, Body, Step
 from ...kernels.kernel import Kernel
 from ...kernels.llvm.values import type_of
@@ -16,7 +17,6 @@ from ..graph.geometry import View, common_factors, squeezed, strides_over
 from ..graph.graph import Constant, Graph, Node, Value
 from ..graph.reference import compute_node
 from ..passes.simplify import MOVE
-from .anchors import Whole
 from .groups import Fuser, Group
 from .kinds import is_pointwise, merged, reduced_dims, windows
 

@@ -32,6 +32,11 @@ class Value:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
+    @property
+    def known(self) -> np.ndarray | None:
+        """Its array, if it is the same at every call."""
+        return self.node.op.array if isinstance(self.node.op, Constant) else None
+
     def __repr__(self) -> str:
         name = f"%{self.node.number}" + (f".{self.index}" if len(self.node.outputs) > 1 else "")
         return f"{name}:{self.dtype.name}{list(self.shape)}"

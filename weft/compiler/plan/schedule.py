@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..fuse.anchors import Whole
+from ...kernels.anchor import Whole
 from ..fuse.groups import Fuser, Group
 from ..fuse.kinds import merged, windows
 from ..fuse.loops import HostCall, Launch

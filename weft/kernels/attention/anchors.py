@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...compiler.fuse.anchors import Strides, Whole
-from ...compiler.graph.graph import Node, Value
+from ..anchor import Node, Strides, Value, Whole
 from ..body import Access
 from ..kernel import Kernel
 from ..llvm.values import type_of

@@ -1,4 +1,4 @@
-"""Reading, adding and writing at places that integer tensors name, and products with sparse matrices, as anchors."""
+"""Places that integer tensors name, checked, read and written; running results; sparse products: as anchors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.fuse.anchors import Anchor, Strides, Whole
-from ...compiler.graph.graph import Constant, Node, Value
+from ..anchor import Anchor, Node, Strides, Value, Whole
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
@@ -37,11 +36,10 @@ class _Places:
 
     def _counted(self, index: Value, size: int) -> int | None:
         """The axis of the places along which a known index tensor is 0, 1, 2, … below `size`."""
-        known = isinstance(index.node.op, Constant) and 1 < index.size <= size
-        if not known or index.size != max(index.shape):
+        if index.known is None or not 1 < index.size <= size or index.size != max(index.shape):
             return None
         axis = index.shape.index(index.size) + len(self.shape) - len(index.shape)
-        return axis if (index.node.op.array.ravel() == np.arange(index.size)).all() else None
+        return axis if (index.known.ravel() == np.arange(index.size)).all() else None
 
     def own(self, strides: Strides) -> Strides:
         """Strides over the space of the buffer with these strides, at place 0."""
@@ -128,50 +126,6 @@ def combine_at(node: Node, combine: str, at: int) -> Whole | None:
     return anchor
 
 
-def fold(node: Node, dims: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Anchor | None:
-    """Windows (…, count at each of `dims`, …, *sizes) added into lines (…, length at each of `dims`, …)."""
-    from ..windows.folding import FoldLines, Line
-
-    (x,), out, kind = node.inputs, node.output, type_of(node.output.dtype)
-    if kind in (None, "i1") or not (x.size and out.size):
-        return None
-    kept = len(out.shape)
-
-    def make(given: Sequence[Strides], body: Body, word: int) -> Kernel:
-        steps = given[0]
-        lines = [
-            Line(d, out.shape[d], x.shape[d], x.shape[kept + n], steps[d], steps[kept + n], strides[n], dilations[n])
-            for n, d in enumerate(dims)
-        ]
-        own = tuple(0 if d in dims else s for d, s in enumerate(steps[:kept]))
-        return FoldLines(out.shape, lines, Access(0, kind, own), body)
-
-    return Anchor(node, (x,), out.shape, make)
-
-
-def resample(node: Node, x: Value, dim: int, taps: Any, transposed: bool) -> Anchor | None:
-    """The lines of x along `dim` times the sparse matrix (outputs, length) of taps, or its transpose."""
-    from ..windows.resampling import ResampleLines, padded_rows
-
-    out, kind = node.output, type_of(node.output.dtype)
-    if kind not in ("f32", "f64") or not (x.size and out.size):
-        return None
-    index, weight = (_known(a) for a in padded_rows(taps.matrix(x.dtype, transposed)))
-    most, outputs = index.shape
-
-    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
-        own = tuple(0 if d == dim else s for d, s in enumerate(strides[0]))
-        tables = Access(1, "i32", (outputs, 1)), Access(2, kind, (outputs, 1))
-        return ResampleLines(out.shape, dim, most, Access(0, kind, own), strides[0][dim], *tables, body)
-
-    return Anchor(node, (x, index, weight), out.shape, make)
-
-
-def _known(array: np.ndarray) -> Value:
-    """An array that is the same at every call, as an operand."""
-    return Node(Constant(np.ascontiguousarray(array)), ()).make((array.shape, array.dtype))[0]
-
-
 def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor | None:
     """A x for a sparse matrix with the given entries at the places of a pattern."""
     from .sparse import SparseProductKernel, transposed_pattern
@@ -182,7 +136,7 @@ def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor 
     starts, columns, order = pattern.starts, pattern.columns, None
     if pattern.flipped:
         starts, columns, order = transposed_pattern(starts, columns, pattern.size[1])
-    known = [_known(a) for a in (starts, columns, order) if a is not None]
+    known = [np.ascontiguousarray(a) for a in (starts, columns, order) if a is not None]
     number = type_of(columns.dtype)
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
@@ -208,7 +162,7 @@ def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | No
     kind = type_of(a.dtype)
     if kind not in ("f32", "f64") or not (node.output.size and a.size):
         return None
-    known = [_known(places) for places in pattern.places()]
+    known = [np.ascontiguousarray(places) for places in pattern.places()]
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
         rows, columns = (Access(2 + n, type_of(v.dtype), (1,)) for n, v in enumerate(known))
@@ -216,3 +170,37 @@ def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | No
         return SampledProductKernel(node.output.size, a.shape[1], rows, columns, *factors, body)
 
     return Anchor(node, (a, b, *known), node.output.shape, make)
+
+
+def running(node: Node, combine: str, dim: int, reverse: bool = False) -> Anchor | None:
+    """The inputs, all of one shape and type, combined from one end of dimension `dim` on; see `Scan`."""
+    from .scans import IS_RECORD, Scan
+
+    first = node.inputs[0]
+    kind, places = type_of(first.dtype), combine in IS_RECORD
+    if kind is None or not first.size or not first.shape or (kind == "i1" and not places):
+        return None
+    same = node.inputs if places else (*node.inputs, node.output)
+    if any(v.shape != first.shape or v.dtype != first.dtype for v in same):
+        return None
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        value = Body(loads=tuple(Access(n, kind, s) for n, s in enumerate(strides)))
+        return Scan(first.shape, dim % len(first.shape), value, body, combine, reverse)
+
+    return Anchor(node, node.inputs, node.output.shape, make)
+
+
+def check_places(node: Node) -> Whole | None:
+    """The check of an index tensor as a kernel."""
+    from .checks import PlacesCheck
+
+    (index,), p = node.inputs, node.params
+    kind = type_of(index.dtype)
+    if kind is None or index.dtype.kind not in "iu" or not index.size:
+        return None
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        return PlacesCheck(index.shape, Access(0, kind, strides[0]), p["low"], p["size"], p["skip"], 2)
+
+    return Whole(node, (index,), make)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from math import log, prod
 from typing import Any
 
-from ...compiler.fuse.anchors import Strides, Whole
-from ...compiler.graph.graph import Node
 from ...runtime.threads import get_num_threads
+from ..anchor import Node, Strides, Whole
 from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val, type_of

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...compiler.fuse.anchors import Anchor, Strides
-from ...compiler.graph.graph import Node
+from ..anchor import Anchor, Node, Strides
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of

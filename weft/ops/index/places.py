@@ -154,7 +154,7 @@ class CheckPlaces(Indexing):
         return (), np.dtype(np.bool_)
 
     def native(self, node):
-        from ...compiler.passes.checks import check_places
+        from ...kernels.memory.anchors import check_places
 
         return check_places(node)
 

@@ -55,7 +55,7 @@ class MaxPool(Window):
         return (MAX_POOL_SLOPE(g[0], y[1], lengths=tuple(x.shape[2:]), **geometry),)
 
     def native(self, node):
-        from ...compiler.fuse.anchors import max_pool
+        from ...kernels.windows.anchors import max_pool
 
         return max_pool(node)
 
@@ -83,7 +83,7 @@ class MaxPoolSlope(Window):
         return flat.reshape(g0.shape), None
 
     def native(self, node):
-        from ...compiler.fuse.anchors import max_pool_slope
+        from ...kernels.windows.anchors import max_pool_slope
 
         return max_pool_slope(node)
 

@@ -114,7 +114,7 @@ class Fold(Window):
         return (WINDOWS(g, size=tuple(x.shape[x.ndim - len(lengths) :]), stride=stride, dilation=dilation),)
 
     def native(self, node):
-        from ...kernels.memory.anchors import fold
+        from ...kernels.windows.anchors import fold
 
         rank, n = len(node.output.shape), len(node.params["lengths"])
         return fold(node, range(rank - n, rank), node.params["stride"], node.params["dilation"])
@@ -223,7 +223,7 @@ class Convolve(Convolution):
         return volumes.convolve(x, w, **geometry) if _is_volume(x) else None
 
     def native(self, node):
-        from ...compiler.fuse.anchors import convolve
+        from ...kernels.windows.anchors import convolve
 
         return convolve(node, *node.inputs)
 
@@ -293,7 +293,7 @@ class ConvolveTransposed(Convolution):
         return volumes.transposed(y, w, **geometry) if _is_volume(y) else None
 
     def native(self, node):
-        from ...compiler.fuse.anchors import convolve
+        from ...kernels.windows.anchors import convolve
 
         return convolve(node, *node.inputs, adjoint=True)
 
@@ -348,7 +348,7 @@ class ConvolveKernel(Convolution):
         return volumes.kernel(x, y, **geometry) if _is_volume(x) else None
 
     def native(self, node):
-        from ...compiler.fuse.anchors import convolve_kernel
+        from ...kernels.windows.anchors import convolve_kernel
 
         return convolve_kernel(node, *node.inputs)
 
@@ -398,7 +398,7 @@ class Resample(Window):
         return (RESAMPLE(g, dim=dim, taps=taps, transposed=not transposed),)
 
     def native(self, node):
-        from ...kernels.memory.anchors import resample
+        from ...kernels.windows.anchors import resample
 
         return resample(node, *node.inputs, **node.params)
 

@@ -52,7 +52,7 @@ class Matmul(Contraction):
         return MATMUL(x, other.reshape(count * inner, other.shape[2]))  # (T, k, m) → (T k, m)
 
     def native(self, node):
-        from ...compiler.fuse.anchors import product
+        from ...kernels.matmul.anchors import product
 
         return product(node, *node.inputs)
 

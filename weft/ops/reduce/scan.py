@@ -22,7 +22,7 @@ from .reduce import Along, _summable, axis_operation, refuse, wide_enough
 
 def running(*given: Any) -> Any:
     """The kernel of a scan; see kernels/memory/scan_anchors.py."""
-    from ...kernels.memory.scan_anchors import running
+    from ...kernels.memory.anchors import running
 
     return running(*given)
 

@@ -212,7 +212,7 @@ class FoldLine(Opaque):
         return (UNFOLD(g, dim=dim, size=size, step=step),)
 
     def native(self, node):
-        from ...kernels.memory.anchors import fold
+        from ...kernels.windows.anchors import fold
 
         return fold(node, (node.params["dim"],), (node.params["step"],), (1,))
 

@@ -1,0 +1,86 @@
+"""How an operation asks for a kernel of its own: an index space, and a kernel made around a body.
+
+An operation returns one of these from its method `native(node)`; None means there is no native form for this node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from .body import Body
+from .kernel import Kernel
+from .llvm.values import type_of
+
+__all__ = ["Anchor", "Node", "Strides", "Value", "Whole"]
+
+Strides = tuple[int, ...]
+
+
+class Value(Protocol):
+    """What an anchor reads of a value of the graph; `known` is its array if that is the same at every call."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    size: int
+    known: np.ndarray | None
+
+
+class Node(Protocol):
+    """What an anchor reads of a node of the graph."""
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    output: Any
+    params: dict[str, Any]
+
+
+class Anchor:
+    """`make(strides, body, word)` builds the kernel: argument words are the operands, then what the body names, then the
+    shared workspace and the private scratch memory in the words from `word` on.
+
+    Operands are values of the graph, or arrays that are the same at every call.
+    `strides` has for each operand its strides in elements. The body's one given value is the result at an index of
+    `space`. Without `fusible`, nothing joins the kernel and the body only stores.
+    """
+
+    fusible = True
+    dense: tuple[Value, ...] = ()  # operands that have to be contiguous
+    images: tuple[Value, ...] = ()  # operands and results (n, c, *positions) whose channels have to be densest
+
+    def __init__(
+        self,
+        node: Node,
+        operands: Sequence[Value | np.ndarray],
+        space: Sequence[int],
+        make: Callable[[Sequence[Strides], Body, int], Kernel],
+        kind: str | None = None,
+    ) -> None:
+        self.node, self.operands, self.space, self.make = node, tuple(operands), tuple(space), make
+        self.kind = kind or type_of(node.output.dtype)
+
+
+class Whole:
+    """A kernel for an operation with several results, or whose results nothing can join.
+
+    `make(strides, results)` gets the strides of the operands and of the results; the argument words are the operands,
+    then the results, then workspace and scratch memory. `dense`: operands that are not contiguous are copied first.
+    """
+
+    fusible = False
+
+    images: tuple[Value, ...] = ()
+    taken_over: Value | None = None  # an operand in whose own memory the result may be made, if it lies there alike
+
+    def __init__(
+        self,
+        node: Node,
+        operands: Sequence[Value | np.ndarray],
+        make: Callable[[Sequence[Strides], Sequence[Strides]], Kernel],
+        dense: bool = False,
+    ) -> None:
+        self.node, self.operands, self.make = node, tuple(operands), make
+        self.dense = self.operands if dense else ()
+        self.space: tuple[int, ...] = ()
