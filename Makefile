@@ -76,6 +76,7 @@ bench: $(PEERS) ## training steps beside PyTorch and JAX (table and plot in buil
 
 docs: $(CORE) ## write the generated pages of docs/
 	$(RUN) docs/generate.py
+	$(RUN) docs/notes.py
 	$(RUN) docs/compiler_printouts.py
 
 clean: ## remove the environment, caches and build products

@@ -47,7 +47,7 @@ def test_closed_forms_equal_scipy_and_cannot_be_improved(name):
 
 
 def test_gumbel_solves_the_equations_of_the_exercise():
-    """N1 ex. 1.1: both derivatives (80), (81) vanish; far from 0, over many scales, and column by column."""
+    """N1 exercise 1.1: both derivatives (80), (81) vanish; far from 0, over many scales, and column by column."""
     x = t(rng.gumbel(1.0, 2.0, (50, 3)) * [1.0, 1e-3, 1e4] + [0.0, 7.0, -1e5])
     found = D.maximum_likelihood(D.Gumbel, x)
     mu, beta = found.loc, found.scale

@@ -151,7 +151,7 @@ def test_positions_beside_the_input(inner: str) -> None:
 
 
 def test_positions_compared() -> None:
-    """The patches of N1 ex. 12.2, 14 × 14: what a linear map can read off each scheme, as in N2 table 1.
+    """The patches of N1 example 12.2, 14 × 14: what a linear map can read off each scheme, as in N2 table 1.
 
     Two-dimensional sinusoids tell row and column; one long sinusoid over the flat sequence tells the place in it, which is
     the row, but not the column; untrained learned vectors tell nothing, about the 14/4 = 3.5 of always guessing the middle.

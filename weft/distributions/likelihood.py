@@ -1,4 +1,4 @@
-"""Maximum likelihood in closed form, and the bound that stands for it where there is none (N1 ex. 1.1, N3, N0 §1.3)."""
+"""Maximum likelihood in closed form, and the bound that stands for it where there is none (N1 exercise 1.1, N3, N0 §1.3)."""
 
 from __future__ import annotations
 

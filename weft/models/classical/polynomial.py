@@ -1,6 +1,6 @@
 """Feature maps, and regression that is linear in them: polynomials, Chebyshev and Gaussian bases, random features.
 
-ŷ = Σⱼ wⱼ φⱼ(x) + b is fitted exactly by least squares however curved the φⱼ are (N1 §1, N4 "Polynomial Curve Fitting").
+ŷ = Σⱼ wⱼ φⱼ(x) + b is fitted exactly by least squares however curved the φⱼ are (N1 §1, N4 §3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where in an image, and positions put beside the input instead of added to it (N1 ex. 12.2, N2 §5.7.1, N3)."""
+"""Where in an image, and positions put beside the input instead of added to it (N1 example 12.2, N2 §5.7.1, N3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 def sinusoidal_positions_2d(height: int, width: int, features: int, base: float = 10000.0) -> Tensor:
     """p[i, j] = [s(i) ‖ s(j)]: half of the features tell the row, half the column, each by `sinusoidal_positions`.
 
-    What the patches of an image need (N1 ex. 12.2): in a flat sequence of them neighbours above each other are far apart.
+    What the patches of an image need (N1 example 12.2): in a flat sequence of them neighbours above each other are far apart.
     Shape: (H, W, D), D even
     """
     if features % 2:
