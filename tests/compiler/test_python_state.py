@@ -884,3 +884,35 @@ def test_libraries_are_not_looked_into():
 
     found = Surroundings(lambda x: x * bool(torch.nn.Module and pytest.raises and np.linalg and math.pi), [])
     assert len(found.seen) < 20 and len(found.places) < 10
+
+
+SIZES_BY_VALUES = {
+    "unique": lambda x, f: x.unique(return_inverse=True, return_counts=True),
+    "unique_consecutive": lambda x, f: weft.unique_consecutive(x),
+    "bincount": lambda x, f: weft.bincount(x),
+    "bincount with weights": lambda x, f: weft.bincount(x, f),
+    "histogram": lambda x, f: tuple(weft.histogram(f, 3)),
+    "histogramdd": lambda x, f: weft.histogramdd(weft.stack((f, f * f), -1), [2, 3])[0],
+    "repeat_interleave": lambda x, f: weft.repeat_interleave(f, x),
+}
+
+
+@pytest.mark.parametrize("name", SIZES_BY_VALUES)
+def test_results_whose_sizes_depend_on_values(name):
+    """They are computed where Python asks for them, and again when the values change."""
+    x, f = weft.tensor([3, 1, 2, 3, 1]), weft.tensor([0.1, 0.5, 0.9, 0.3, 0.2])
+    given = [(x, f), (x, f), (x.flip(0) + 1, f * 2), (x, f)]
+
+    def make(wrap):
+        run = wrap(lambda x, f: SIZES_BY_VALUES[name](x * 1, f * 1))
+        return lambda k: run(*given[k])
+
+    both(make, steps=len(given))
+
+
+def test_counts_with_room_hold_for_other_numbers():
+    """bincount with a minlength asks only whether the numbers stay below it."""
+    run = weft.compile(lambda x: weft.bincount(x * 1, minlength=8))
+    for numbers in ([3, 1, 2], [7, 7, 0], [0, 0, 0]):
+        assert run(weft.tensor(numbers)).tolist() == np.bincount(numbers, minlength=8).tolist()
+    assert sum(map(len, run.plans.values())) == 1

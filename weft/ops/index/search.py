@@ -14,7 +14,7 @@ from ...dtype import BOOL, COMPLEX
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap
-from ..core.operands import is_number
+from ..core.operands import contents, is_number
 from ..core.primitive import Opaque, operation, register_module
 from ..reduce.reduce import axis_operation, refuse, wide_enough
 from ..reduce.sort import sort, sorting_kernel
@@ -154,7 +154,7 @@ def _grouped(rows: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _rows_along(x: Tensor, dim: int | None, name: str) -> tuple[np.ndarray, int]:
     """The elements (dim=None) or the slices along `dim`, first axis first."""
     if dim is None:
-        return x.array.reshape(-1), 0
+        return contents(x, name).reshape(-1), 0
     if x.ndim == 0:
         raise IndexRangeError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
     d = wrap_dim(dim, x.ndim, name)
@@ -163,7 +163,7 @@ def _rows_along(x: Tensor, dim: int | None, name: str) -> tuple[np.ndarray, int]
             f"{name}: there are 0 sized dimensions, and they aren't selected, so {name} cannot be applied to shape "
             f"{tuple(x.shape)} along dim {d}"
         )
-    return np.moveaxis(x.array, d, 0), d
+    return np.moveaxis(contents(x, name), d, 0), d
 
 
 def _unique(x: Tensor, dim: int | None, inverse: bool, counts: bool, name: str, ordered: bool) -> Any:

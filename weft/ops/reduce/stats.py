@@ -13,9 +13,10 @@ from ...dtype import BOOL, FLOAT, INTEGER
 from ...errors import DtypeError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap
-from ..core.operands import is_number
+from ..core.operands import contents, is_number
 from ..core.primitive import Opaque, Reduction, operation, register_module
 from ..core.results import named_result
+from ..create.create import full
 from ..create.ranges import linspace
 from ..math.elementwise import where
 from ..shape.view import PERMUTE
@@ -259,15 +260,26 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise ValueError(f"bincount: only supports 1-d non-negative integral inputs, got shape {tuple(input.shape)}")
     if minlength < 0:
         raise ValueError(f"bincount: minlength should be >= 0, got {minlength}")
-    if weights is None or input.numel() == 0:
-        return wrap(np.bincount(input.array, minlength=minlength).astype(np.int64))
-    if weights.shape != input.shape:
+    if weights is not None and input.numel() and weights.shape != input.shape:
         raise ShapeError(
             f"bincount: weights should be 1-d and have the same length as input, got {tuple(weights.shape)} for "
             f"{tuple(input.shape)}"
         )
-    kind = np.float32 if weights.dtype is dtypes.float32 else np.float64
-    return wrap(np.bincount(input.array, weights.array.astype(np.float64), minlength).astype(kind))
+    if weights is None or input.numel() == 0:
+        return _added_up(input, None, minlength, dtypes.int64)
+    return _added_up(input, weights, minlength, dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64)
+
+
+def _added_up(places: Tensor, weights: Tensor | None, minlength: int, kind: Any) -> Tensor:
+    """Ones or weights, added up at the places; a trace asks only how many there are."""
+    if places._interpreter is None and (weights is None or weights._interpreter is None):
+        given = None if weights is None else weights.array.astype(np.float64)
+        return wrap(np.bincount(places.array, given, minlength).astype(kind.np))
+    last = places.max().item() if places.numel() else -1
+    exact = dtypes.int64 if weights is None else dtypes.float64
+    given = full(tuple(places.shape), 1, dtype=exact) if weights is None else weights.to(exact)
+    sums = full((minlength if last < minlength else int(last) + 1,), 0, dtype=exact)
+    return sums.index_add(0, places.to(dtypes.int64), given).to(kind)
 
 
 class Histc(Opaque):
@@ -327,18 +339,18 @@ class Histogramdd(NamedTuple):
 def _edges(values: np.ndarray, bins: Any, limits: Any, kind: np.dtype, name: str) -> np.ndarray:
     """The edges of the bins of one coordinate: those given, or equal ones over the range of the data."""
     if isinstance(bins, Tensor):
-        if bins.array.dtype != kind:
+        if bins.dtype.np != kind:
             raise DtypeError(f"{name}: input and bins tensors should have the same dtype, got {kind} and {bins.dtype}")
         if bins.ndim != 1 or bins.numel() == 0:
             raise ShapeError(f"{name}: bins tensor should have one non-empty dimension, got shape {tuple(bins.shape)}")
-        return bins.array
+        return contents(bins, name)
     if bins <= 0:
         raise ValueError(f"{name}: bins must be > 0, but got {bins}")
     low, high = limits if limits is not None else (values.min(), values.max()) if values.size else (0.0, 1.0)
     _check_range(float(low), float(high), name)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return linspace(float(low), float(high), int(bins) + 1, dtype=dtypes.as_dtype(kind)).array
+    return contents(linspace(float(low), float(high), int(bins) + 1, dtype=dtypes.as_dtype(kind)), name)
 
 
 def _places(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -357,7 +369,7 @@ def _counted(
     shape = tuple(len(e) - 1 for e in edges)
     places = [_places(points[:, d], e) for d, e in enumerate(edges)]
     inside = np.all([p >= 0 for p in places], axis=0)
-    w = np.ones(len(points)) if weight is None else weight.array.reshape(-1).astype(np.float64)
+    w = np.ones(len(points)) if weight is None else contents(weight, name).reshape(-1).astype(np.float64)
     if w.shape != (len(points),):
         raise ShapeError(f"{name}: weight has {w.size} elements for {len(points)} points")
     cells = np.ravel_multi_index([p[inside] for p in places], shape)
@@ -389,7 +401,7 @@ def histogram(
     _check_histogram(input, weight, "histogram")
     if weight is not None and weight.shape != input.shape:
         raise ShapeError(f"histogram: weight of shape {tuple(weight.shape)} for input of shape {tuple(input.shape)}")
-    values = input.array.reshape(-1)
+    values = contents(input, "histogram").reshape(-1)
     edges = _edges(values, bins, range, values.dtype, "histogram")
     return Histogram(wrap(_counted(values[:, None], [edges], weight, density, "histogram")), wrap(np.array(edges)))
 
@@ -407,7 +419,7 @@ def histogramdd(
     _check_histogram(input, weight, "histogramdd")
     if input.ndim < 2:
         raise ShapeError(f"histogramdd: input tensor should have at least 2 dimensions, got shape {tuple(input.shape)}")
-    points = input.array.reshape(-1, input.shape[-1])
+    points = contents(input, "histogramdd").reshape(-1, input.shape[-1])
     count = points.shape[1]
     each = [bins] * count if is_number(bins) else list(bins)
     if len(each) != count:

@@ -12,7 +12,7 @@ from ... import dtype as dtypes
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap
-from ..core.operands import python_int
+from ..core.operands import contents, python_int
 from ..core.primitive import Opaque, operation
 from .shape import ALL, atleast_1d, atleast_2d, atleast_3d
 from .view import SLICE, sizes_from
@@ -200,7 +200,7 @@ def _repeated_places(repeats: Tensor, length: int, output_size: int | None) -> n
             f"repeat_interleave: repeats must be a 1-d int64 or int32 tensor, got {repeats.dtype} of shape "
             f"{tuple(repeats.shape)}"
         )
-    counts = repeats.array
+    counts = contents(repeats, "repeat_interleave")
     if counts.size and counts.min() < 0:
         raise ShapeError(f"repeat_interleave: repeats can not be negative, got {counts.min()}")
     if output_size is not None and counts.sum() != output_size:
