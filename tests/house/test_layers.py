@@ -1,0 +1,229 @@
+"""The layers of the house: a module imports its own layer and those below, inside of functions as well.
+
+What stands only under TYPE_CHECKING does not count. `import weft` counts as what is taken from it: `weft.exp` is an
+operation, `weft.load` is io. A module that is named by a string, to be imported later, counts as imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import weft
+
+HOUSE = Path(weft.__file__).parent
+
+# From the ground up; the longest name that fits a module decides. Within a line anything may import anything.
+LAYERS = {
+    "foundations": "errors dtype device sizes runtime random utils backends cuda",
+    "kernels": "kernels",
+    "tensor and tape": "tensor storage protocols show refusal sparse notebook tape",
+    "operations": "ops",
+    "transforms": "autograd func utils.checkpoint",
+    "front door": "weft",  # what is imported with it; the rest it names by `later`
+    "compiler": "compiler",
+    "layers": "nn",
+    "optimisers, distributions": "optim distributions masked array_api testing",
+    "files, looking inside": "io inspect",
+    "data": "data metrics utils.data",
+    "training": "train",
+    "models": "models",
+    "recipes": "recipes sklearn",
+    "application": "app __main__",
+}
+
+# These see less than all that is below them: foundations, and what stands here.
+NARROW = {
+    "kernels": "",
+    "io": "tensor storage nn.parameter ops.create.interchange",
+}
+
+# Imports that go up, each with the reason why it may.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("tensor", "ops.create.create"): "to be broken: PyTorch's old constructor",
+    ("notebook", "nn.parameter"): "to be broken",
+    ("protocols", "ops.create.interchange"): "to be broken",
+    ("runtime.pool", "kernels.llvm.jit"): "to be broken",
+    ("ops.core.base", "compiler.eager"): "large arrays in eager code run as plans; looked up when the first one comes",
+    ("ops.core.base", "autograd.forward"): "to be broken",
+    ("ops.core.pointwise", "autograd.forward"): "to be broken",
+    ("nn.module", "inspect.summary"): "`module.summary()` is a door to inspect; PyTorch has no such method",
+    ("compiler.tracing.state", "optim.optimizer"): "to be broken",
+    ("compiler.tracing.surroundings", "nn.module"): "to be broken",
+    ("compiler.tracing.surroundings", "nn.module_hooks"): "to be broken",
+    ("compiler.tracing.surroundings", "optim.optimizer"): "to be broken",
+    ("compiler.tracing.surroundings", "train.progress"): "to be broken",
+    ("compiler.tracing.arrays", "nn.module"): "to be broken",
+    ("compiler.tracing.arrays", "nn.module_hooks"): "to be broken",
+    ("compiler.tracing.arrays", "optim.optimizer"): "to be broken",
+    ("tape.tape", "autograd.forward"): "to be broken",
+    ("tape.tape", "autograd.transforms"): "to be broken",
+}
+
+
+class Import(NamedTuple):
+    module: str
+    imported: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} imports {self.imported}"
+
+
+@functools.cache
+def modules() -> dict[str, Path]:
+    """Every module of Weft, without the leading `weft.`: `ops.core.base` → its file."""
+    found = {}
+    for file in HOUSE.rglob("*.py"):
+        parts = file.relative_to(HOUSE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "weft"] = file
+    return found
+
+
+@functools.cache
+def imports() -> tuple[Import, ...]:
+    return tuple(dict.fromkeys(edge for module, file in modules().items() for edge in _Reader(module, file).edges()))
+
+
+def layer_of(module: str) -> int:
+    """The number of a module's layer, by the longest name in the table that fits."""
+    named = {name: number for number, names in enumerate(LAYERS.values()) for name in names.split()}
+    parts = module.split(".")
+    fitting = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next(named[name] for name in fitting if name in named)
+
+
+def within(module: str, names: str) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in names.split())
+
+
+class _Reader:
+    """The imports of one file."""
+
+    def __init__(self, module: str, file: Path) -> None:
+        self.module = module
+        package = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
+        self.package = [] if module == "weft" else package
+        self.nodes = list(_run(ast.parse(file.read_text())))
+
+    def edges(self) -> Iterator[Import]:
+        doors = set()
+        for node in self.nodes:
+            for target in self._imported(node):
+                if target == "weft" and isinstance(node, ast.Import):
+                    doors |= {alias.asname or "weft" for alias in node.names if alias.name == "weft"}
+                if target != self.module:
+                    yield Import(self.module, target, node.lineno)
+        for node in self.nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in doors:
+                yield from (Import(self.module, home, node.lineno) for home in _home(node.attr))
+
+    def _imported(self, node: ast.AST) -> Iterator[str]:
+        """The modules that a statement imports or a string names; 'weft' for the front door as a whole."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "weft":
+                    yield alias.name.removeprefix("weft.")
+        elif isinstance(node, ast.ImportFrom):
+            yield from self._from(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("weft."):
+            name = node.value.removeprefix("weft.")
+            if name in modules():
+                yield name
+
+    def _from(self, node: ast.ImportFrom) -> Iterator[str]:
+        path = (node.module or "").split(".")
+        if node.level:
+            base = self.package[: len(self.package) - node.level + 1] + [part for part in path if part]
+        elif path[0] == "weft":
+            base = path[1:]
+        else:
+            return
+        for alias in node.names:
+            full = ".".join([*base, alias.name])
+            if full in modules():
+                yield full
+            elif base:
+                yield ".".join(base)
+            else:
+                yield from ("weft", *_home(alias.name))
+
+
+def _run(tree: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a file that can run: not what stands under TYPE_CHECKING, no docstrings."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+                left += child.orelse
+            elif not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+                left.append(child)
+
+
+@functools.cache
+def _home(name: str) -> tuple[str, ...]:
+    """The module that `weft.name` comes from; none for a number such as `weft.pi`."""
+    if name in modules() and not isinstance(getattr(weft, name), type):
+        return (name,)
+    home = getattr(getattr(weft, name), "__module__", None) or ""
+    home = home.removeprefix("weft.")
+    return (home,) if home in modules() else ()
+
+
+def upward() -> list[Import]:
+    return [edge for edge in imports() if layer_of(edge.imported) > layer_of(edge.module)]
+
+
+# ------------------------------------------------------------------------------------------------- the tests
+
+
+def test_no_module_imports_from_a_layer_above() -> None:
+    found = [str(edge) for edge in upward() if edge[:2] not in EXCEPTIONS]
+    assert not found, "\n".join(found)
+
+
+def test_exceptions_are_few_and_in_use() -> None:
+    assert {edge[:2] for edge in upward()} >= set(EXCEPTIONS), "an exception that is no longer needed goes"
+    assert len(EXCEPTIONS) < 20
+
+
+def test_every_module_has_a_layer() -> None:
+    assert len({layer_of(module) for module in modules()}) == len(LAYERS)
+
+
+@pytest.mark.parametrize("package", NARROW)
+def test_what_sees_little(package: str) -> None:
+    allowed = f"{package} {LAYERS['foundations']} {NARROW[package]}"
+    own = [edge for edge in imports() if within(edge.module, package)]
+    found = [str(edge) for edge in own if not within(edge.imported, allowed)]
+    assert own
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f():\n    from ..compiler import eager", {"compiler.eager"}),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..nn import Module", set()),
+        (
+            "import weft\nweft.exp(weft.pi)\nweft.load\nweft.nn.Linear",
+            {"weft", "ops.core.pointwise", "io.bundle", "nn"},
+        ),
+        ("from .. import dtype as d, errors", {"dtype", "errors"}),
+        ("from . import tape\nfrom .modes import mode", {"tape.tape", "tape.modes"}),
+        ("'''weft.nn'''\nx = LazyModule('weft.compiler.eager')", {"compiler.eager"}),
+        ("import numpy, weft.train.runs", {"train.runs"}),
+        ("from weft import compile", {"weft", "compiler.compiled"}),
+    ],
+)
+def test_imports_are_found(tmp_path: Path, text: str, expected: set[str]) -> None:
+    file = tmp_path / "file.py"
+    file.write_text(text)
+    assert {edge.imported for edge in _Reader("tape.file", file).edges()} == expected
