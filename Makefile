@@ -74,9 +74,10 @@ bench: $(PEERS) ## training steps beside PyTorch and JAX (table and plot in buil
 	$(THREADED) $(RUN) bench/eager.py
 	$(THREADED) $(RUN) bench/layers.py
 
-docs: $(CORE) ## write the generated pages of docs/
+docs: $(CORE) ## write the generated pages of docs/, and the stubs that editors and type checkers read
 	$(RUN) docs/generate.py
 	$(RUN) docs/notes.py
+	$(RUN) docs/stubs.py
 	$(RUN) docs/compiler_printouts.py
 
 clean: ## remove the environment, caches and build products

@@ -47,6 +47,7 @@ class Pattern:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
         return self.size[::-1] if self.flipped else self.size
 
     def places(self) -> tuple[np.ndarray, np.ndarray]:
@@ -61,6 +62,7 @@ class Pattern:
         return found.T if self.flipped else found
 
     def same_places(self, other: Pattern) -> bool:
+        """Whether both patterns hold the same places."""
         if self is other:
             return True
         equal = self.size == other.size and self.flipped == other.flipped
@@ -113,23 +115,29 @@ class SparseTensor:
     # ----------------------------------------------------------------------------------- what it is
     @property
     def shape(self) -> Size:
+        """Rows and columns."""
         return Size(self._pattern.shape if self._given is None else self._given.size)
 
     def size(self, dim: int | None = None) -> Any:
+        """The size of one dimension, or of both."""
         return self.shape if dim is None else self.shape[dim]
 
     def dim(self) -> int:
+        """Two: rows and columns."""
         return 2
 
     def numel(self) -> int:
+        """The number of elements, zeros among them."""
         return self.shape.numel()
 
     @property
     def dtype(self) -> dtypes.dtype:
+        """The element type of the values."""
         return self._values.dtype
 
     @property
     def device(self) -> Any:
+        """Where the memory lies."""
         return self._values.device
 
     @property
@@ -142,14 +150,17 @@ class SparseTensor:
 
     @property
     def is_sparse(self) -> bool:
+        """Whether the layout is COO."""
         return self.layout == COO
 
     @property
     def is_sparse_csr(self) -> bool:
+        """Whether the layout is CSR."""
         return self.layout == CSR
 
     @property
     def requires_grad(self) -> bool:
+        """Whether gradients with respect to the values are wanted."""
         return self._values.requires_grad
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
@@ -231,13 +242,16 @@ class SparseTensor:
         return self._values.new_zeros(count).index_add(0, flat, self._values).reshape(self.shape)
 
     def to_sparse_csr(self) -> SparseTensor:
+        """The same matrix in CSR layout."""
         found = self.coalesce()
         return SparseTensor(found._values, found._pattern, CSR)
 
     def to_sparse_coo(self) -> SparseTensor:
+        """The same matrix in COO layout."""
         return self if self.layout == COO else SparseTensor(self._values, self._pattern, COO)
 
     def to_sparse(self, *, layout: str = COO) -> SparseTensor:
+        """The same matrix in another layout."""
         return self.to_sparse_csr() if layout == CSR else self.to_sparse_coo()
 
     def t(self) -> SparseTensor:
@@ -262,12 +276,15 @@ class SparseTensor:
         return matrix.tocoo() if self.layout == COO else matrix
 
     def to(self, dtype: Any) -> SparseTensor:
+        """The same matrix with values of another element type."""
         return self._with(self._values.to(dtype))
 
     def float(self) -> SparseTensor:
+        """The same matrix in float32."""
         return self.to(dtypes.float32)
 
     def double(self) -> SparseTensor:
+        """The same matrix in float64."""
         return self.to(dtypes.float64)
 
     def detach(self) -> SparseTensor:
@@ -275,6 +292,7 @@ class SparseTensor:
         return self._with(self._values.detach())
 
     def clone(self) -> SparseTensor:
+        """A matrix with a copy of the values."""
         return self._with(self._values.clone())
 
 

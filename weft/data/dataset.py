@@ -11,7 +11,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,14 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Rows = range | np.ndarray | Sequence[int]
+
+
+class Items(Protocol[T_co]):
+    """What a loader takes beside a `Dataset`: lists, arrays and others that give an item for a number."""
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 class Dataset(Generic[T]):

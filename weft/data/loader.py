@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from ..errors import OptionError
 from ..ops.create.sample import Generator
 from .collate import default_collate, default_convert
-from .dataset import IterableDataset, latest
+from .dataset import Dataset, Items, IterableDataset, latest
 from .fetch import END, BatchTransform, MapFetcher, StreamFetcher
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed, members
 from .workers import Setup, WorkerError, WorkerPool
@@ -47,7 +47,7 @@ class DataLoader(Generic[T]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T] | Items[T],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable | None = None,

@@ -120,7 +120,13 @@ def _added(self: SparseTensor, other: Any) -> Any:
     return ordered(rows, columns, cat([one._values, two._values]), one.shape, self.layout)
 
 
+def _negated(self: SparseTensor) -> SparseTensor:
+    """−A."""
+    return self._with(-self._values)
+
+
 def _subtracted(self: SparseTensor, other: Any) -> Any:
+    """A − B: a sparse matrix with the entries of both, or a dense matrix."""
     return self + -other if isinstance(other, (SparseTensor, Tensor)) else NotImplemented
 
 
@@ -360,7 +366,7 @@ def to_sparse_coo(self: Tensor) -> SparseTensor:
 
 def _add_operators() -> None:
     """Give SparseTensor its operators and their names as methods."""
-    SparseTensor.__neg__ = SparseTensor.neg = lambda self: self._with(-self._values)
+    SparseTensor.__neg__ = SparseTensor.neg = _negated
     SparseTensor.__mul__ = SparseTensor.__rmul__ = SparseTensor.mul = _multiplied
     SparseTensor.__truediv__ = SparseTensor.div = _divided
     SparseTensor.__add__ = SparseTensor.__radd__ = SparseTensor.add = _added
