@@ -292,10 +292,3 @@ def _reflected(self: Tensor, other: Any) -> Any:
 
 
 Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected
-Tensor.mT = property(lambda self: _matrix_transpose(self))
-
-
-def _matrix_transpose(x: Tensor) -> Tensor:
-    if x.ndim == 1:
-        raise ShapeError("mT: only supported on matrices or batches of matrices, got a 1-D tensor; unsqueeze it first")
-    return x.transpose(-2, -1)
