@@ -115,10 +115,11 @@ def parts(generator: np.random.Generator, classes: int = 3, validation: bool = T
     return Splits(part(300), part(90) if validation else None, part(120))
 
 
-def test_ridge_is_that_of_sklearn():
+@pytest.mark.parametrize("columns", [6, 80])  # fewer and more than rows
+def test_ridge_is_that_of_sklearn(columns):
     generator = np.random.default_rng(0)
-    x, y = generator.normal(size=(50, 6)) + 3, generator.normal(size=(50, 2))
-    spread = ((x - x.mean(0)) ** 2).sum() / 6
+    x, y = generator.normal(size=(50, columns)) + 3, generator.normal(size=(50, 2))
+    spread = ((x - x.mean(0)) ** 2).sum() / columns
     for strength, (weights, offset) in zip((1e-3, 0.5), baselines.ridge(x, y, (1e-3, 0.5)), strict=True):
         right = Ridge(alpha=strength * spread).fit(x, y)
         np.testing.assert_allclose(weights, right.coef_.T, rtol=1e-9, atol=1e-12)

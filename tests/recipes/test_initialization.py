@@ -10,8 +10,8 @@ import weft
 from weft import nn, recipes
 from weft.data import DataLoader, TensorDataset
 from weft.data.sources import trusted
-from weft.recipes import mnist_initialization as study
 from weft.recipes.base import Splits
+from weft.recipes.vision import mnist_initialization as study
 from weft.train import RunFolder
 
 from .files import write_idx

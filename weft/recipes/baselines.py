@@ -60,11 +60,27 @@ def ridge(x: NDArray, y: NDArray, strengths: tuple[float, ...]) -> list[tuple[Ar
     Shape: (N, D), (N, K) → (D, K), (K,) for each strength
     """
     middle, target = x.mean(0, dtype=np.float64), y.mean(0)
+    solve = _by_rows if len(x) < x.shape[1] else _by_columns
+    return [(weights, target - middle @ weights) for weights in solve(x, y - target, middle, strengths)]
+
+
+def _by_columns(x: NDArray, y: Array, middle: Array, strengths: tuple[float, ...]) -> list[Array]:
+    """(XᵀX + λ I)⁻¹ Xᵀ y with X = x − middle."""
     inner = (x.T @ x).astype(np.float64) - len(x) * np.outer(middle, middle)  # (D, D)
-    outer = x.T.astype(np.float64) @ y - len(x) * np.outer(middle, target)  # (D, K)
-    mean = inner.trace() / len(inner)
-    found = [np.linalg.solve(inner + (strength * mean + 1e-12) * np.eye(len(inner)), outer) for strength in strengths]
-    return [(weights, target - middle @ weights) for weights in found]
+    outer = x.T.astype(np.float64) @ y  # (D, K); y has mean 0
+    return [np.linalg.solve(inner + ridge, outer) for ridge in _ridges(inner, len(inner), strengths)]
+
+
+def _by_rows(x: NDArray, y: Array, middle: Array, strengths: tuple[float, ...]) -> list[Array]:
+    """The same as Xᵀ (X Xᵀ + λ I)⁻¹ y, where there are fewer rows than columns."""
+    centred = x - middle
+    inner = centred @ centred.T  # (N, N)
+    return [centred.T @ np.linalg.solve(inner + ridge, y) for ridge in _ridges(inner, x.shape[1], strengths)]
+
+
+def _ridges(inner: Array, columns: int, strengths: tuple[float, ...]) -> list[Array]:
+    mean = inner.trace() / columns
+    return [(strength * mean + 1e-12) * np.eye(len(inner)) for strength in strengths]
 
 
 def _accuracy(x: NDArray, y: NDArray, fit: tuple[Array, Array]) -> float:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Promise", "family", "get", "names", "promise"]
 
 ROOMS = ("classical", "vision", "text", "sequences")  # a recipe lies in the folder of its family
-SUPPORT = ("words",)  # modules of these that are no recipes
+SUPPORT = ("pixels", "words")  # modules of these that are no recipes
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ import numpy as np
 
 import weft
 
-from .. import nn, optim
-from ..data.sources import MNIST
-from ..models.supervised.mlp import MLP
-from ..tensor import Tensor
-from ..train import Classification, Trainer
-from ..train.callbacks import NotFiniteError, StopOnNaN
-from . import pictures
-from .base import Goal, Recipe, Root, Run, Splits, standard_error
-from .settings import Settings, option
-from .shared import classify_digits, image_splits, loaders
+from ... import nn, optim
+from ...data.sources import MNIST
+from ...models.classical.mlp import MLP
+from ...tensor import Tensor
+from ...train import Classification, Trainer
+from ...train.callbacks import NotFiniteError, StopOnNaN
+from .. import pictures
+from ..base import Goal, Recipe, Root, Run, Splits, standard_error
+from ..settings import Settings, option
+from ..shared import classify_digits, image_splits, loaders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
