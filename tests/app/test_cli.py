@@ -19,6 +19,7 @@ from weft.app import cli
 from weft.app.output import figure, plain, sparkline
 from weft.app.search_work import parsed
 from weft.data import load_digits
+from weft.recipes import finding
 from weft.train.selection import Choice, Integer, LogUniform, Uniform
 
 from .shell import ESCAPE, begun, environment, in_pipe, in_terminal
@@ -307,7 +308,7 @@ def test_help_and_list_are_quick(word, more, tmp_path):
         done = subprocess.run([sys.executable, "-c", program], env=told, capture_output=True, text=True, check=True)
         seconds, *modules = done.stdout.splitlines()[-1].split()
         times.append(float(seconds))
-    known = {f"weft.recipes.{name.replace('-', '_')}" for name in recipes.names()}  # none is imported for its title
+    known = {finding._module(name) for name in recipes.names()}  # none is imported for its title
     assert {*HEAVY, *known, *more} & {*modules} == set()
     assert min(times) < 1.0, times  # CPU time, the start of Python included: other work on the machine does not count
 
