@@ -1,4 +1,4 @@
-"""mnist-initialization: one network started from constant, large, small and scaled weights (N1 §1.6.1, ex. 1.5–1.7).
+"""mnist-initialization: one network started from constant, large, small and scaled weights (N1 §1.6.1).
 
 Equal weights keep all units of a layer equal for ever; weights of size 1 make what comes out of a layer of n units √n times
 as large, and steps must be tiny; weights of size √(2/n) keep it (He). Each start is trained at several rates, and tested
