@@ -11,7 +11,7 @@ import weft
 from weft import func
 from weft.autograd import forward
 from weft.tape import tape
-from weft.tape.tape import Node
+from weft.tape.node import Node
 
 from .oracle import same, same_error
 

@@ -9,7 +9,8 @@ from ..tape.modes import (
     set_detect_anomaly,
     set_grad_enabled,
 )
-from ..tape.tape import Node, backward, grad
+from ..tape.node import Node
+from ..tape.tape import backward, grad
 
 # The tape comes first: tensors and operations, which the rest needs, stand on it.
 # isort: split

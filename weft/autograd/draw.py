@@ -13,7 +13,8 @@ from typing import Any
 from ..errors import AutogradError
 from ..tape import tape
 from ..tape.modes import mode, switches
-from ..tape.tape import Node, collect, edge_of
+from ..tape.node import Node
+from ..tape.tape import collect, edge_of
 from ..tensor import Tensor
 from ..utils.describe import shape_text, value_text
 from .batched import physical

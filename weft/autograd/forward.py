@@ -13,8 +13,9 @@ from typing import Any
 
 from ..tape import tape
 from ..tape.modes import FORWARD, NEVER, mode, switches
+from ..tape.node import Node, counter
 from ..tape.saved import PASS
-from ..tape.tape import Node, edge_of
+from ..tape.tape import edge_of
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
 
@@ -209,7 +210,7 @@ def by_adjoint(formula: Callable, out: Any, tangents: Sequence[Tensor | None]) -
 
     `out` is the output or a tuple of them, as is what comes back; `formula` returns one gradient for each tangent.
     """
-    first, record, mode.grad = next(tape.counter), mode.grad, True
+    first, record, mode.grad = next(counter), mode.grad, True
     try:
         starts = [_start(o) for o in (out if isinstance(out, tuple) else (out,))]
         found = formula(starts if isinstance(out, tuple) else starts[0])

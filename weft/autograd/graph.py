@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..tape.node import Handle, Node
 from ..tape.saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from ..tape.tape import Handle, Node
 
 __all__ = [
     "Node",

@@ -98,7 +98,8 @@ def _not_collecting() -> Iterator[None]:
 
 def _build_plan(graph: Graph, threads: int, without: Collection[str], log: list[Any] | None) -> Any:
     from .fuse.anchors import find_anchors
-    from .fuse.groups import Fuser, in_order
+    from .fuse.group import in_order
+    from .fuse.groups import Fuser
     from .fuse.loops import Lowering
     from .fuse.refine import refine
     from .graph import bodies, verify

@@ -16,8 +16,9 @@ from ..ops.core.base import pick
 from ..ops.core.formula import Meta
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..tape.modes import mode
-from ..tape.tape import Node as TapeNode
-from ..tape.tape import collect, counter, edge_of, leaves, sweep
+from ..tape.node import Node as TapeNode
+from ..tape.node import counter
+from ..tape.tape import collect, edge_of, leaves, sweep
 from ..tensor import Tensor, wrap
 from .graph.graph import Argument, Captured, Constant, Graph, Value
 from .tracing.scope import NoWayBack

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import TraceError
 from ..runtime.locks import unforked
-from ..tape.tape import Handle
+from ..tape.node import Handle
 from ..tensor import ENGINE_ATTRIBUTES, Tensor
 from ..utils.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 from .graph.graph import Graph, Value

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import nn
-from ..nn.modules import activation
+from ..nn.modules import activation, softmax
 from ..tensor import Tensor
 
 Rule = Callable[[Any, tuple[Any, ...], Any], int]
@@ -104,9 +104,7 @@ POOLS = _classes("MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d LP
 NORMS = _classes(
     "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm GroupNorm"
 )
-ACTIVATIONS = tuple(
-    getattr(activation, name) for name in activation.__all__ if isinstance(getattr(activation, name), type)
-)
+ACTIVATIONS = tuple(getattr(room, name) for room in (activation, softmax) for name in room.__all__)
 DROPOUTS = _classes("Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout Identity")
 
 RULES: tuple[tuple[tuple[type, ...], Rule], ...] = (

@@ -38,6 +38,7 @@ from .modules.padding import *  # noqa: F403
 from .modules.pool import *  # noqa: F403
 from .modules.recurrent import *  # noqa: F403
 from .modules.recurrent_cells import *  # noqa: F403
+from .modules.softmax import *  # noqa: F403
 from .modules.spatial import *  # noqa: F403
 from .modules.transformer import *  # noqa: F403
 from .parameter import *  # noqa: F403

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..tape.tape import Handle
+from ..tape.node import Handle
 from ..tensor import Tensor
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..tape.modes import no_grad
-from ..tape.tape import Handle
+from ..tape.node import Handle
 from ..tensor import Tensor
 from .parameter import Parameter, is_lazy
 

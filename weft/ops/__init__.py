@@ -34,5 +34,5 @@ from .math import (  # noqa: F401
     special,
 )
 from .reduce import extremes, norm, reduce, scan, softmax, sort, stats  # noqa: F401
-from .shape import copies, join, pieces, shape, strided, view  # noqa: F401
+from .shape import copies, join, pieces, reshape, shape, strided, view  # noqa: F401
 from .signal import fft, spectrogram, tapers  # noqa: F401

@@ -20,7 +20,7 @@ from ..errors import ArgumentError, InvalidValueError, OptionError, StateError, 
 from ..ops.core import base
 from ..refusal import guard_methods
 from ..tape.modes import enable_grad, mode, no_grad
-from ..tape.tape import Handle
+from ..tape.node import Handle
 from ..tensor import Tensor
 
 __all__ = ["Optimizer", "required"]

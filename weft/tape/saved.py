@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import AutogradError
 from ..runtime.locks import fork_safe_lock
 from .modes import mode, switches
-from .tape import Node, edge_of
+from .node import Node
+from .tape import edge_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -1,13 +1,12 @@
 """The tape: which operation made a tensor, and the sweep that carries gradients back along it.
 
-A `Node` stands for one recorded operation. Its `edges` lead to the nodes (or leaf tensors) of its
+A `Node` (node.py) stands for one recorded operation. Its `edges` lead to the nodes (or leaf tensors) of its
 inputs; what its gradient formula reads is saved in it, nothing else. `sweep` visits nodes in the
 reverse order of their making, which is a topological order, so no recursion is needed.
 """
 
 from __future__ import annotations
 
-import itertools
 import operator
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -17,122 +16,10 @@ from ..errors import AutogradError, ShapeError, TransformError
 from ..runtime.frames import is_ours
 from ..runtime.references import ALONE, references
 from .modes import FORWARD, mode, switches
+from .node import Handle, Node, output_hook
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
-
-counter = itertools.count()
-
-
-class Node:
-    """One recorded operation: `op` with its `params`, edges to its inputs, and what it saved."""
-
-    op: Any = None
-    params: dict[str, Any] = {}  # noqa: RUF012  shared and never written
-    edges: tuple[Any, ...] = ()
-    saved: Any = ()
-    versions: tuple[int | None, ...] | None = None
-    output: Any = None
-    output_counter: list[int] | None = None
-    output_version = 0
-    shapes: tuple[Any, ...] | None = None
-    outputs: tuple[Any, ...] | None = None
-    index: int | None = None
-    hooks: dict[int, Callable] | None = None
-    pre_hooks: dict[int, Callable] | None = None
-    retained: list[Any] | None = None
-    trace: str | None = None
-    _tangents: dict[Any, Any] | None = None  # of its output, by forward pass (forward.py)
-    _wanted = 0.0  # gradients through it, by something made inside of so many forward passes; NEVER: by nothing
-    keeps = False  # whether it saved tensors, and so can be used only once
-    freed = False
-    order = 0
-
-    def name(self) -> str:
-        """The name PyTorch would print, such as 'MulBackward0'."""
-        return getattr(self.op, "node_name", None) or f"{self.op.title}Backward0"
-
-    def __repr__(self) -> str:
-        return f"<{self.name()}>"
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """(node, output number) for every input, with an accumulator for leaf tensors."""
-        found = []
-        for edge in self.edges:
-            if edge is None:
-                found.append((None, 0))
-            elif isinstance(edge, Node):
-                found.append((edge.edges[0], edge.index) if edge.index is not None else (edge, 0))
-            else:
-                found.append((AccumulateGrad(edge), 0))
-        return tuple(found)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self.__dict__.setdefault("_metadata", {})
-
-    def register_hook(self, hook: Callable) -> Handle:
-        """Call `hook(grad_inputs, grad_outputs)` after this node has run in a backward pass."""
-        if self.hooks is None:
-            self.hooks = {}
-        return Handle(self.hooks, hook)
-
-    def register_prehook(self, hook: Callable) -> Handle:
-        """Call `hook(grad_outputs)` before this node runs."""
-        return _output_hook(self, lambda g: _first(hook((g,))))
-
-
-def _first(result: Any) -> Any:
-    return result[0] if isinstance(result, tuple) else result
-
-
-class AccumulateGrad:
-    """The end of the tape at a leaf: adds what arrives to `variable.grad`."""
-
-    def __init__(self, variable: Tensor) -> None:
-        self.variable = variable
-        self.next_functions: tuple[Any, ...] = ()
-
-    def name(self) -> str:
-        return "AccumulateGrad"
-
-    def __repr__(self) -> str:
-        return "<AccumulateGrad>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
-
-    def __hash__(self) -> int:
-        return id(self.variable)
-
-
-class Handle:
-    """What `register_hook` returns; `remove()` takes the hook away. Works as a context manager."""
-
-    numbers = itertools.count()
-    changes = 0  # how often any hook was put on or taken off: while it stays, nobody has other hooks
-
-    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
-        self.hooks, self.id = hooks, next(Handle.numbers)
-        hooks[self.id] = hook
-        Handle.changes += 1
-
-    def remove(self) -> None:
-        self.hooks.pop(self.id, None)
-        Handle.changes += 1
-
-    def __enter__(self) -> Handle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-
-def _output_hook(node: Node, hook: Callable) -> Handle:
-    if node.pre_hooks is None:
-        node.pre_hooks = {}
-    return Handle(node.pre_hooks, hook)
 
 
 def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
@@ -142,7 +29,7 @@ def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
     if tensor._interpreter is not None:
         return tensor._interpreter.hooked(tensor, hook)
     if tensor.node is not None:
-        return _output_hook(tensor.node, hook)
+        return output_hook(tensor.node, hook)
     if tensor._hooks is None:
         tensor._hooks = {}
     return Handle(tensor._hooks, hook)

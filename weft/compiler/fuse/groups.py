@@ -26,7 +26,7 @@ from ..graph.geometry import (
     varies_over,
 )
 from ..graph.graph import Constant, Fetched, Graph, Node, Source, Value
-from ..graph.verify import FormError
+from .group import Group
 from .kinds import is_assembly, is_pointwise, is_reduction, merged, product, reduced_dims
 
 MOST_NODES = 160  # of one group: longer code does not fit the registers
@@ -36,35 +36,6 @@ CHEAP = 4  # cost up to which single numbers are computed again rather than stor
 RECENT = 12  # groups that are looked at for something to share
 FEW_ROWS = 8  # fewer rows than this: a reduction is shared between threads as a whole
 SHORT_COLUMN = 256  # reductions across rows up to this length keep whole rows of vectors
-
-
-class Group:
-    """Nodes that become one kernel; `space` is its index space, `masks` say along which sizes each value varies."""
-
-    def __init__(self, number: int, kind: str, space: Sequence[int] = ()) -> None:
-        self.number, self.kind, self.space = number, kind, tuple(space)
-        self.nodes: list[Node] = []
-        self.masks: dict[Value, tuple[bool, ...]] = {}
-        self.rows: tuple[bool, ...] | None = None  # the sizes that row reductions sum over
-        self.row_sums: set[Value] = set()  # results of reductions over rows: usable in the group
-        self.late: set[Value] = set()  # results that are complete only after the whole sweep
-        self.anchor: Any = None
-        self.before = 0  # the groups this one depends on, as bits
-        self.followers: set[Group] = set()  # those that read what this one makes
-        self.inputs: set[Value] = set()
-
-    def cut(self, factors: tuple[int, ...]) -> None:
-        """Cut the space finer."""
-        if factors == self.space:
-            return
-        parts = pieces_of(self.space, factors)
-
-        def spread(mask: tuple[bool, ...]) -> tuple[bool, ...]:
-            return tuple(m for m, piece in zip(mask, parts, strict=True) for _ in piece)
-
-        self.masks = {v: spread(m) for v, m in self.masks.items()}
-        self.rows = None if self.rows is None else spread(self.rows)
-        self.space = factors
 
 
 class Fuser:
@@ -494,26 +465,3 @@ class Fuser:
                 for p in parts:
                     found[numbers[p]] = True
         return tuple(found)
-
-
-def in_order(groups: list[Group], before: dict[Group, set[Group]]) -> list[Group]:
-    """Groups in an order in which what each needs comes first, as near to the given one as possible."""
-    done: list[Group] = []
-    state: dict[Group, int] = {}
-    for start in groups:
-        pending = [start]
-        while pending:
-            group = pending[-1]
-            if state.get(group) == 2:
-                pending.pop()
-                continue
-            state[group] = 1
-            missing = [g for g in before[group] if state.get(g) != 2]
-            if any(state.get(g) == 1 for g in missing):
-                raise FormError(f"compiler: group {group.number} waits for itself; please report the compiled function")
-            if missing:
-                pending.extend(sorted(missing, key=lambda g: -g.number))
-                continue
-            state[group] = 2
-            done.append(pending.pop())
-    return done

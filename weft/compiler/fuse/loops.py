@@ -17,7 +17,8 @@ from ..graph.geometry import View, common_factors, squeezed, strides_over
 from ..graph.graph import Constant, Graph, Node, Value
 from ..graph.reference import compute_node
 from ..passes.simplify import MOVE
-from .groups import Fuser, Group
+from .group import Group
+from .groups import Fuser
 from .kinds import is_pointwise, merged, reduced_dims, windows
 
 MOST_NUMBERS = 100  # different ones in a graph up to which all are written into the code of kernels

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..graph.geometry import common_factors, is_view, squeezed
 from ..graph.graph import Constant, Fetched, Node, Value
-from .groups import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser, Group, in_order
+from .group import Group, in_order
+from .groups import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser
 from .kinds import is_pointwise, is_reduction, product
 
 MOST_REPEATED = 5  # nodes that are computed again to save a store

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...kernels.anchor import Whole
-from ..fuse.groups import Fuser, Group
+from ..fuse.group import Group
+from ..fuse.groups import Fuser
 from ..fuse.kinds import merged, windows
 from ..fuse.loops import HostCall, Launch
 from ..graph.geometry import View, common_factors, contiguous_strides, squeezed, strides_over

@@ -21,8 +21,8 @@ from ...ops.core import control as functions
 from ...ops.core.batching import zeros_of
 from ...ops.core.formula import Meta
 from ...tape.modes import enable_grad, mode, no_grad
-from ...tape.tape import Node as TapeNode
-from ...tape.tape import counter
+from ...tape.node import Node as TapeNode
+from ...tape.node import counter
 from ...tensor import Tensor, wrap
 from ..graph.bodies import Branch, Loop, While
 from ..graph.graph import Argument, Graph, Node, Value

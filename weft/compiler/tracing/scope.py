@@ -14,8 +14,9 @@ from ...ops.core.base import pick
 from ...ops.core.batching import variable, zeros_of
 from ...ops.core.formula import Meta
 from ...ops.core.tracing import repeating
-from ...tape.tape import Node as TapeNode
-from ...tape.tape import counter, edge_of, push_along, sweep
+from ...tape.node import Node as TapeNode
+from ...tape.node import counter
+from ...tape.tape import edge_of, push_along, sweep
 from ...tensor import Tensor, new
 from ..graph.geometry import contiguous_strides, is_view, stand_in
 from ..graph.graph import Argument, Constant, Graph, Node, Source, Value

@@ -23,7 +23,7 @@ from ...ops.core.pointwise import Elementwise
 from ...ops.core.primitive import Primitive, View
 from ...storage import owner_of
 from ...tape.modes import mode
-from ...tape.tape import Handle, _output_hook
+from ...tape.node import Handle, output_hook
 from ...tensor import Tensor, new, wrap
 from ..graph.graph import Argument, Captured, Fetched, Graph, State, Value
 from . import mapped
@@ -368,7 +368,7 @@ class Tracer(Numbers):
 
     def hooked(self, x: Tensor, hook: Callable) -> Handle:
         if x.node is not None:
-            return _output_hook(x.node, hook)
+            return output_hook(x.node, hook)
         if x._hooks is None:
             x._hooks = {}
         return Handle(x._hooks, hook)

@@ -23,7 +23,8 @@ from ...errors import OptionError
 from ...func import jvp
 from ...nn.module import Module
 from ...tape.modes import switches
-from ...tape.tape import Node, collect, edge_of
+from ...tape.node import Node
+from ...tape.tape import collect, edge_of
 from ...tensor import Tensor, wrap
 from ..drawing import array_of
 from ..observe import Call, is_layer, listening

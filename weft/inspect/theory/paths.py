@@ -19,7 +19,8 @@ import weft
 from ...errors import OptionError
 from ...func import jacrev
 from ...tape.modes import switches
-from ...tape.tape import Node, collect, edge_of
+from ...tape.node import Node
+from ...tape.tape import collect, edge_of
 from ...tensor import Tensor
 
 __all__ = ["LayerCost", "ScoreScale", "dependence", "layer_costs", "path_length", "score_scales"]

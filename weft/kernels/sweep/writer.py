@@ -7,6 +7,7 @@ from typing import Any
 from ..body import Access, run_step
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
+from .late import LateSums, finished, fold, prepared
 from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
 
 COPIES = 4  # how often a short body is written side by side
@@ -34,7 +35,7 @@ class Writer:
         self.index: list[Any] = [0] * len(self.space)
         self.mask: Val | None = None
         self.private: Val | None = None
-        self.partial: Val | None = None
+        self.late = LateSums(self)
         self.long: Access | None = None  # the store of a long row whose whole vectors are written
         self.past = False  # whether it goes past the caches
         self.shift: Any = 0  # elements before its first whole vector
@@ -106,7 +107,7 @@ class Writer:
             self.private = f.offset(base, self.tid * plan.scratch, "u8")
         self.compute_level(0, 0)
         if not plan.outer and not plan.inner:
-            self.start_piece(0)
+            self.late.start_piece(0)
             self.env.append({})
             self.row()
         else:
@@ -115,7 +116,7 @@ class Writer:
             if not self.sweep.serial:
                 f.barrier()
             self.env = [{}]
-            self.combine_sums()
+            self.late.combine()
 
     def rows_loop(self) -> None:
         f, plan = self.f, self.plan
@@ -135,7 +136,7 @@ class Writer:
         for s in sizes:
             count *= s
         if not plan.sums or self.sweep.serial:
-            self.start_piece(0)
+            self.late.start_piece(0)
             lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
             self.some_rows(lo, hi, sizes, chunk)
             if self.past:
@@ -143,7 +144,7 @@ class Writer:
             return
         first, last = f.split(PIECES)
         with f.loop(first, last) as piece:
-            self.start_piece(piece.i)
+            self.late.start_piece(piece.i)
             self.some_rows((piece.i * count) // PIECES, ((piece.i + 1) * count) // PIECES, sizes, chunk)
 
     def long_store(self) -> Access | None:
@@ -205,7 +206,7 @@ class Writer:
                     if item.what == "rows" and plan.passes[item.source] == turn:
                         total = prepared(self.f, item, self.find(item.source))
                         self.env[-1][number] = finished(self.f, item, total)
-            self.accumulate_outer(turn)
+            self.late.add_outer(turn)
             self.store_level(0, turn)
             self.store_level(1, turn)
             needed = set(plan.needed(turn))
@@ -242,7 +243,7 @@ class Writer:
     def finish_row_sum(self, number: int, total: Val) -> None:
         item, f = self.items[number], self.f
         if item.what == "late":
-            self.add_to_sum(number, total)
+            self.late.add_value(number, total)
             return
         if total.lanes > 1 and not self.plan.across:
             total = fold(f, item.value, total)
@@ -379,7 +380,7 @@ class Writer:
         for number, total in zip(sums, carry, strict=True):
             following.append(self.added(number, total))
         for number in late:
-            self.add_in_memory(number)
+            self.late.add(number)
         return following
 
     def added(self, number: int, total: Val) -> Val:
@@ -410,98 +411,6 @@ class Writer:
             self.private, self.row_place(number), kind, self.lanes, self.mask if self.lanes > 1 else None
         )
 
-    # ------------------------------------------------------------------------------ late reductions
-    def slot(self, number: int, lanes: int) -> Any:
-        """The place of the partial sum for the present index, in elements of its type."""
-        at, dims, _ = self.plan.sums[number]
-        place: Any = 0
-        for d in dims:
-            place = self.index[d] if isinstance(place, int) and place == 0 else place * self.space[d] + self.index[d]
-        if self.plan.axis not in dims and lanes > 1:
-            place = place * lanes if not isinstance(place, int) or place else 0
-        return self.f.index(place) + at // (BITS[self.items[number].kind] // 8 or 1)
-
-    def sum_lanes(self, number: int) -> int:
-        """How many lanes each partial sum has in memory."""
-        item = self.items[number]
-        if self.plan.axis is None or self.plan.axis in self.plan.sums[number][1]:
-            return 1
-        return self.lanes if self.items[item.source].mask[self.plan.axis] else 1
-
-    def add_in_memory(self, number: int) -> None:
-        item = self.items[number]
-        value = prepared(self.f, item, self.find(item.source))
-        self.add_to_sum(number, value)
-
-    def add_to_sum(self, number: int, value: Val) -> None:
-        f, item = self.f, self.items[number]
-        wide = self.plan.axis is not None and (self.items[item.source].mask[self.plan.axis])
-        lanes = self.lanes if wide else 1
-        value = f.splat(value, lanes)
-        place = self.slot(number, lanes)
-        mask = self.mask if lanes > 1 and self.plan.axis in self.plan.sums[number][1] else None
-        old = f.load(self.partial, place, item.kind, lanes, mask)
-        new = item.value.combine(f, old, value)
-        if self.mask is not None and lanes > 1 and mask is None:
-            new = f.select(self.mask, new, old)
-        f.store(new, self.partial, place, mask)
-
-    def accumulate_outer(self, turn: int) -> None:
-        """Late reductions of values that are known once a row."""
-        for number, item in enumerate(self.items):
-            if item.what == "late" and self.plan.levels[item.source] < 2 and self.plan.passes[item.source] == turn:
-                self.add_in_memory(number)
-
-    def start_piece(self, number: Any) -> None:
-        """Let late reductions sum into piece `number` of the workspace from now on."""
-        f = self.f
-        if not self.plan.sums:
-            return
-        self.partial = f.offset(f.arg(self.sweep.workspace_word), f.index(number) * self.plan.piece, "u8")
-        for number, (at, _, count) in self.plan.sums.items():
-            item = self.items[number]
-            total = count * self.sum_lanes(number)
-            one = f.const(item.kind, item.value.identity(item.kind))
-            start = at // (BITS[item.kind] // 8 or 1)
-            lanes = self.lanes if total % self.lanes == 0 else 1
-            with f.loop(0, total, lanes) as loop:
-                f.store(f.splat(one, lanes), self.partial, loop.i + start)
-
-    def combine_sums(self) -> None:
-        """Add up the pieces in order, and store."""
-        f, plan = self.f, self.plan
-        base = f.arg(self.sweep.workspace_word)
-        for access, number in self.sweep.stores:
-            item = self.items[number]
-            if item.what != "late":
-                continue
-            at, dims, count = plan.sums[number]
-            wide = self.sum_lanes(number)
-            even = bool(dims) and self.space[dims[-1]] % self.lanes == 0
-            lanes = self.lanes if wide == 1 and even else 1
-            lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count, lanes)
-            with f.loop(lo, hi, lanes) as loop:
-                start = f.const(item.kind, item.value.identity(item.kind), wide if wide > 1 else lanes)
-                with f.loop(0, self.sweep.pieces, carry=[start]) as inner:
-                    memory = f.offset(base, inner.i * plan.piece + at, "u8")
-                    part = f.load(memory, loop.i * wide, item.kind, wide if wide > 1 else lanes)
-                    inner.next([item.value.combine(f, inner.carry[0], part)])
-                total = inner.results[0]
-                if wide > 1:
-                    total = fold(f, item.value, total)
-                total = finished(f, item, total)
-                index: list[Any] = [0] * len(self.space)
-                rest: Any = loop.i
-                for n in reversed(range(len(dims))):
-                    size = self.space[dims[n]]
-                    if n == 0:
-                        index[dims[n]] = rest
-                    else:
-                        index[dims[n]] = rest % size
-                        rest = rest // size
-                axis = dims[-1] if dims else 0
-                access.store(f, total, index, axis, total.lanes, None)
-
 
 class _Lookup:
     """The values of a writer by number."""
@@ -511,19 +420,3 @@ class _Lookup:
 
     def __getitem__(self, number: int) -> Val:
         return self.writer.find(number)
-
-
-def prepared(f: Function, item: Item, value: Val) -> Val:
-    """What a reduction adds for one element, in its own type."""
-    prepare = getattr(item.value, "prepare", None)
-    return f.cast(prepare(f, value) if prepare is not None else value, item.kind)
-
-
-def finished(f: Function, item: Item, total: Val) -> Val:
-    finish = getattr(item.value, "finish", None)
-    return total if finish is None else f.cast(finish(f, total, item.count), item.kind)
-
-
-def fold(f: Function, op: Any, total: Val) -> Val:
-    """One number from the lanes of a running total."""
-    return f.fold(total, lambda a, b: op.combine(f, a, b))

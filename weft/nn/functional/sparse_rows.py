@@ -14,7 +14,8 @@ import weft
 
 from ...sizes import Size
 from ...tape.modes import mode
-from ...tape.tape import Node, counter, edge_of
+from ...tape.node import Node, counter
+from ...tape.tape import edge_of
 from ...tensor import Tensor
 
 __all__: list[str] = []

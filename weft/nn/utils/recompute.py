@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ...tape.tape import Handle
+from ...tape.node import Handle
 from ...tensor import Tensor
 from ..module import Module
 

@@ -15,13 +15,13 @@ from ...errors import AutogradError
 from ...runtime.switches import switch
 from ...tape import tape
 from ...tape.modes import mode, switches
-from ...tape.tape import Node
+from ...tape.node import Node, counter
 from ...tensor import Tensor, wrap
 from .formula import DROP, LOOK, SAVE, Meta, formula_reads
 from .inplace import innermost_interpreter
 
 new = object.__new__
-next_order = tape.counter.__next__
+next_order = counter.__next__
 PRIMITIVES: dict[str, Primitive] = {}
 
 # Elements from which an array may be worth native code; compiler/eager.py decides.

@@ -21,7 +21,7 @@ from ...tensor import Tensor, wrap
 from ...utils.pytree import TreeSpec, tree_flatten, tree_unflatten
 from ..create.create import tensor
 from ..shape.join import stack
-from ..shape.view import unbind
+from ..shape.reshape import unbind
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
 

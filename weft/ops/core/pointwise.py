@@ -14,7 +14,7 @@ from ...errors import DtypeError, WeftError
 from ...refusal import reword
 from ...tape import tape
 from ...tape.modes import mode, switches
-from ...tape.tape import Node
+from ...tape.node import Node
 from ...tensor import Tensor, wrap
 from . import base
 from .base import Primitive, next_order

@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from ... import dtype as dtypes
 from ...tape.modes import mode
-from ...tape.tape import Node
+from ...tape.node import Node
 from ...tensor import Tensor, link_view
 from .base import PRIMITIVES, Primitive, register_module, summed_to
 from .inplace import update, write

@@ -215,7 +215,7 @@ def legacy_tensor(*args: Any, dtype: Any = None, device: Any = None, **_: Any) -
 
 def shape_from(size: tuple[Any, ...], name: str) -> tuple[int, ...]:
     """Sizes given as integers or as one sequence; negative ones are refused."""
-    from ..shape.view import sizes_from
+    from ..shape.reshape import sizes_from
 
     if any(isinstance(s, bool) for s in size):
         raise TypeError(f"{name}: sizes must be integers, got {size}")

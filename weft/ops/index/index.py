@@ -17,7 +17,8 @@ from ... import dtype as dtypes
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...refusal import reword
 from ...tape.modes import mode, switches
-from ...tape.tape import Node, watch
+from ...tape.node import Node
+from ...tape.tape import watch
 from ...tensor import Tensor, link_view, new, wrap
 from ..core.base import next_order
 from ..core.formula import Meta

@@ -25,7 +25,8 @@ from ..core.operands import F32, F64
 from ..core.pointwise import ONE_NEEDS
 from ..core.primitive import LOW_NUMPY, Opaque, Reduction, operation, register_module, summed_to, write_out
 from ..math.elementwise import conj, where
-from ..shape.view import EXPAND, sizes_from
+from ..shape.reshape import sizes_from
+from ..shape.view import EXPAND
 
 # ----------------------------------------------------------------------- how they are made public
 

@@ -14,8 +14,9 @@ from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, python_int
 from ..core.primitive import Opaque, operation
+from .reshape import sizes_from
 from .shape import ALL, atleast_1d, atleast_2d, atleast_3d
-from .view import SLICE, sizes_from
+from .view import SLICE
 
 
 class Cat(Opaque):

@@ -13,8 +13,9 @@ from ...sizes import wrap_dim
 from ...tensor import Tensor
 from ..core.operands import python_int
 from ..core.primitive import operation
+from .reshape import sizes_from
 from .shape import ALL
-from .view import SLICE, SPLIT, sizes_from
+from .view import SLICE, SPLIT
 
 
 @operation(method=False, aliases=("unsafe_split",))

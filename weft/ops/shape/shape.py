@@ -21,20 +21,8 @@ from ...tensor import Tensor, wrap
 from ..core.operands import broadcast_error, python_int
 from ..core.primitive import operation
 from ..math.elementwise import where
-from .view import (
-    ALIAS,
-    DIAGONAL,
-    EXPAND,
-    PERMUTE,
-    PLACE,
-    PLACE_DIAGONAL,
-    SLICE,
-    UNFOLD,
-    VIEW_AS_COMPLEX,
-    VIEW_AS_REAL,
-    inferred_shape,
-    sizes_from,
-)
+from .reshape import inferred_shape, sizes_from
+from .view import ALIAS, DIAGONAL, EXPAND, PERMUTE, PLACE, PLACE_DIAGONAL, SLICE, UNFOLD, VIEW_AS_COMPLEX, VIEW_AS_REAL
 
 ALL = (None, None, None)  # a full slice, in the hashable form of `Slice`
 

@@ -18,7 +18,8 @@ from ...storage import owner_of
 from ...tensor import Tensor, new, wrap
 from ..core.operands import python_int
 from ..core.primitive import Opaque, View, operation, register_module
-from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL, change_geometry
+from .reshape import change_geometry
+from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 as_window = np.lib.stride_tricks.as_strided
