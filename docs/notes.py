@@ -33,8 +33,8 @@ whole set stands in the first row.
 SET = re.compile(r"\bN(\d)\b")
 PLACE = r"(\d+(?:\.\d+)*)(?:–(\d+(?:\.\d+)*))?"
 SECTIONS = re.compile(rf",?\s+(?:#\s+)?§{PLACE}")  # a reference may go on in the next line of a comment
-KINDS = {"def": "definition", "thm": "theorem", "eq": "equation", "eqs": "equation"}
-STATEMENT = re.compile(rf",?\s+(defs?|definition|thm|theorem|ex|example|exercise|eqs?|table)\.?\s+\(?{PLACE}")
+KINDS = {"def": "definition", "thm": "theorem", "eq": "equation", "eqs": "equation", "examples": "example"}
+STATEMENT = re.compile(rf",?\s+(def|definition|thm|theorem|ex|examples?|exercise|eqs?|table)\.?\s+\(?{PLACE}")
 
 
 def references(text: str) -> Iterator[tuple[str, str]]:

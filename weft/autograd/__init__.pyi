@@ -4,7 +4,7 @@
 
 from weft.autograd.function import Function as Function
 from weft.autograd.check import GradcheckError as GradcheckError
-from weft.tape.tape import Node as Node
+from weft.tape.node import Node as Node
 from weft.ops.create.typed import Variable as Variable
 from weft.autograd import backprop as backprop
 from weft.autograd.backprop_conv import backprop_avg_pool2d as backprop_avg_pool2d

@@ -73,7 +73,7 @@ from weft.nn.modules.spatial import Fold as Fold
 from weft.nn.modules.pool import FractionalMaxPool2d as FractionalMaxPool2d
 from weft.nn.modules.pool import FractionalMaxPool3d as FractionalMaxPool3d
 from weft.nn.modules.activation import GELU as GELU
-from weft.nn.modules.activation import GLU as GLU
+from weft.nn.modules.softmax import GLU as GLU
 from weft.nn.modules.recurrent import GRU as GRU
 from weft.nn.modules.recurrent_cells import GRUCell as GRUCell
 from weft.nn.modules.loss import GaussianNLLLoss as GaussianNLLLoss
@@ -129,7 +129,7 @@ from weft.nn.modules.norm import LocalResponseNorm as LocalResponseNorm
 from weft.nn.beyond.local import LocallyConnected1d as LocallyConnected1d
 from weft.nn.beyond.local import LocallyConnected2d as LocallyConnected2d
 from weft.nn.modules.activation import LogSigmoid as LogSigmoid
-from weft.nn.modules.activation import LogSoftmax as LogSoftmax
+from weft.nn.modules.softmax import LogSoftmax as LogSoftmax
 from weft.nn.modules.loss import MSELoss as MSELoss
 from weft.nn.modules.metric_loss import MarginRankingLoss as MarginRankingLoss
 from weft.nn.modules.pool import MaxPool1d as MaxPool1d
@@ -195,14 +195,14 @@ from weft.nn.beyond.position_grid import SinusoidalPosition2d as SinusoidalPosit
 from weft.nn.beyond.skip import Skip as Skip
 from weft.nn.modules.loss import SmoothL1Loss as SmoothL1Loss
 from weft.nn.modules.loss import SoftMarginLoss as SoftMarginLoss
-from weft.nn.modules.activation import Softmax as Softmax
-from weft.nn.modules.activation import Softmax2d as Softmax2d
-from weft.nn.modules.activation import Softmin as Softmin
+from weft.nn.modules.softmax import Softmax as Softmax
+from weft.nn.modules.softmax import Softmax2d as Softmax2d
+from weft.nn.modules.softmax import Softmin as Softmin
 from weft.nn.modules.activation import Softplus as Softplus
 from weft.nn.modules.activation import Softshrink as Softshrink
 from weft.nn.modules.activation import Softsign as Softsign
 from weft.nn.beyond.neuron import StochasticBinary as StochasticBinary
-from weft.nn.modules.activation import SwiGLU as SwiGLU
+from weft.nn.modules.softmax import SwiGLU as SwiGLU
 from weft.nn.beyond.neuron import Swish as Swish
 from weft.nn.modules.batchnorm import SyncBatchNorm as SyncBatchNorm
 from weft.nn.modules.activation import Tanh as Tanh
