@@ -97,9 +97,7 @@ def _branch(name: str, module: Module, left: list[int], is_open: bool) -> str:
 
 
 def _counted(module: Module) -> str:
-    from .nn.parameter import UninitializedParameter
-
-    count = sum(p.numel() for p in module.parameters() if not isinstance(p, UninitializedParameter))
+    count = sum(p.numel() for p in module.parameters())
     return f" <span {NOTE}>{count:,} parameters</span>" if count else ""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
+from .dlpack import exported
 from .errors import AutogradError, DtypeError, ShapeError
 from .storage import owner_of
 
@@ -170,8 +171,6 @@ class Borders:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         """Hand the memory to another library without copying (unless `copy=True`)."""
-        from .ops.create.interchange import exported
-
         if self._needs_grad:
             raise BufferError("__dlpack__: can't export a tensor that requires gradient; use tensor.detach()")
         return exported(self.array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)

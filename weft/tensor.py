@@ -58,9 +58,7 @@ class Tensor(Borders):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """`Tensor(data)` or `Tensor(2, 3)`: PyTorch's old constructor; prefer `weft.tensor`."""
-        from .ops.create.create import legacy_tensor
-
-        made = legacy_tensor(*args, **kwargs)
+        made = cls._from_sizes_or_data(*args, **kwargs)  # as most methods it comes with the operations
         if cls is not Tensor:
             made = made._as_subclass(cls)
         return made

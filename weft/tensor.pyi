@@ -123,6 +123,9 @@ class Tensor(Borders):
     _counter: list[_int] | None
     def _filled(self, value: _float) -> Tensor:
         """A tensor of this shape and type with one value, outside the graph."""
+    @staticmethod
+    def _from_sizes_or_data(*args: Any, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+        """`Tensor()`, `Tensor(2, 3)` (uninitialised sizes) or `Tensor(data)`, always in the default type."""
     _grad: Tensor | None
     def _has_nan(self) -> _bool: ...
     _hooks: dict[_int, Callable] | None

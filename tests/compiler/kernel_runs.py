@@ -10,8 +10,8 @@ from weft.kernels.body import Access
 from weft.kernels.kernel import Kernel
 from weft.kernels.llvm import jit
 from weft.kernels.llvm.values import OF_NUMPY
+from weft.kernels.pool import Pool
 from weft.runtime import native
-from weft.runtime.pool import Pool
 
 from .native_samples import Plan, words
 

@@ -13,6 +13,7 @@ from weft.kernels.body import Access, Body, Step
 from weft.kernels.kernel import Kernel
 from weft.kernels.llvm import jit
 from weft.kernels.llvm.values import OF_NUMPY
+from weft.kernels.pool import Pool
 from weft.kernels.windows.conv import ConvForward, ConvShape
 from weft.kernels.windows.conv_grad import ConvInputGrad, ConvWeightGrad
 from weft.kernels.windows.pooling import AddAtLargest, LargestInWindows, PoolShape, SpreadSums, WindowSums
@@ -24,7 +25,6 @@ from weft.kernels.windows.winograd import (
     choose_weight_grad,
 )
 from weft.runtime import native
-from weft.runtime.pool import Pool
 
 from .native_samples import Plan, words
 

@@ -13,7 +13,7 @@ from weft.kernels.body import Access, Body, Step
 from weft.kernels.llvm import jit
 from weft.kernels.llvm.values import OF_NUMPY
 from weft.kernels.matmul.product import Product, Tiling
-from weft.runtime.pool import Pool
+from weft.kernels.pool import Pool
 
 from .native_samples import Plan, words
 

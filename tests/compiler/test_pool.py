@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import weft
-from weft.runtime import native, pool
-from weft.runtime.pool import Pool, get_pool
+from weft.kernels import pool
+from weft.kernels.pool import Pool, get_pool
+from weft.runtime import native
 
 from .native_samples import Plan, count, handle, meetings, product, run_python, shift, who, words
 
@@ -359,7 +360,7 @@ if child:
 def test_programs_end_cleanly(end, tmp_path):
     source = """
 import threading, time
-from weft.runtime.pool import Pool
+from weft.kernels.pool import Pool
 out = np.zeros((2, 2), np.int64)
 args = words(out)
 table = Plan((handle(who), args, 1))

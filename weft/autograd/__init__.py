@@ -10,7 +10,7 @@ from ..tape.modes import (
     set_grad_enabled,
 )
 from ..tape.node import Node
-from ..tape.tape import backward, grad
+from ..tape.tape import backward
 
 # The tape comes first: tensors and operations, which the rest needs, stand on it.
 # isort: split
@@ -19,6 +19,7 @@ from ..runtime.lazy import later as _later
 from . import function, graph
 from .checkpoint import checkpoint, checkpoint_sequential
 from .function import Function
+from .gradients import grad
 
 __all__ = [
     "Function",

@@ -27,7 +27,7 @@ from weft.autograd.implicit import fixed_point as fixed_point
 from weft.autograd import forward_ad as forward_ad
 from weft.autograd import function as function
 from weft.autograd import functional as functional
-from weft.tape.tape import grad as grad
+from weft.autograd.gradients import grad as grad
 from weft.autograd.check import gradcheck as gradcheck
 from weft.autograd.check import gradgradcheck as gradgradcheck
 from weft.autograd import graph as graph

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..tape import tape
+from ..tape.adjoint import by_adjoint
 from ..tape.modes import FORWARD, NEVER, mode, switches
-from ..tape.node import Node, counter
+from ..tape.node import Node
 from ..tape.saved import PASS
 from ..tape.tape import edge_of
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
 
-__all__ = ["Pass", "by_adjoint", "have_tangents", "no_tangents", "push_node", "wanted", "without"]
+__all__ = ["Pass", "have_tangents", "no_tangents", "push_node", "wanted", "without"]
 
 
 class Pass:
@@ -56,6 +57,10 @@ class Pass:
             if tensor is not None:
                 tensor.node, tensor._needs_grad = node, needs_grad
         self.holders, self.tensors = [], []
+
+    def take(self, node: Node, out: Any) -> None:
+        """What the tape calls of any of the running passes, for all of them, with each new node."""
+        push_node(node, out)
 
     # ------------------------------------------------------------------------------------- tangents
     def of(self, tensor: Tensor) -> Tensor | None:
@@ -200,41 +205,6 @@ def have_tangents(roots: Sequence[Any]) -> bool:
     """Whether what these edges lead to takes part in a running forward pass."""
     known = [edge._tangents for edge in tape.collect(roots) if edge._tangents]
     return any(running in tangents for tangents in known for running in mode.forward)
-
-
-# ------------------------------------------------------------------------------- the rule without rules
-
-
-def by_adjoint(formula: Callable, out: Any, tangents: Sequence[Tensor | None]) -> Any:
-    """Jt of one operation from its gradient formula u ↦ Jᵀu: that is linear in u, and its own adjoint is t ↦ Jt.
-
-    `out` is the output or a tuple of them, as is what comes back; `formula` returns one gradient for each tangent.
-    """
-    first, record, mode.grad = next(counter), mode.grad, True
-    try:
-        starts = [_start(o) for o in (out if isinstance(out, tuple) else (out,))]
-        found = formula(starts if isinstance(out, tuple) else starts[0])
-        pairs = [(g, t) for g, t in zip(found, tangents, strict=True) if g is not None and t is not None]
-        pairs = [(g, t) for g, t in pairs if g.requires_grad]
-    finally:
-        mode.grad = record
-    if not pairs:
-        return None
-    gradients, seeds = zip(*pairs, strict=True)
-    floating = [start for start in starts if start.requires_grad]
-    pushed = iter(tape.grad(gradients, floating, seeds, bool(record), record, allow_unused=True))
-    pushed = [next(pushed) if start.requires_grad else None for start in starts]
-    if record is FORWARD:  # outer tangents depend on the nodes that keep them: the collector is not waited for
-        for node in tape.collect(map(edge_of, gradients)):
-            if node.order >= first:
-                node._tangents = None
-    return pushed if isinstance(out, tuple) else pushed[0]
-
-
-def _start(out: Tensor) -> Tensor:
-    start = out._filled(0)
-    start._running = [False]  # transforms are not to take it for a variable of somebody's
-    return start.requires_grad_() if start.is_floating_point() or start.is_complex() else start
 
 
 def _push_any(node: Node, out: Any, tangents: Sequence[Tensor | None]) -> Any:

@@ -18,13 +18,13 @@ from ..ops.core.base import pick, raise_modified
 from ..ops.core.batching import same_memory, summed_front, summed_to, to_front, zeros_of
 from ..ops.core.formula import Meta
 from ..ops.core.inplace import rebase
+from ..tape.adjoint import by_adjoint
 from ..tape.modes import mode, no_grad, switches, unrecorded
 from ..tape.node import Node, counter
 from ..tape.saved import Packed, packed, relinked, unpacked
 from ..tape.tape import edge_of, push_along, watch
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
-from .forward import by_adjoint
 
 
 class FunctionCtx:

@@ -441,30 +441,3 @@ def hvp(func: Callable, primals: Any, vectors: Any) -> Any:
     if not isinstance(primals, tuple):
         return hvp(func, (primals,), (vectors,))[0]
     return jvp(grad(func, argnums=tuple(range(len(primals)))), primals, vectors)[1]
-
-
-# ------------------------------------------------------------------------- autograd.grad with a batch
-
-
-def batched_grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool | None = None,
-    materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """`autograd.grad` for many grad_outputs at once: each carries a batch at dimension 0."""
-    unused: list[bool] = []
-
-    def once(*seeds: Tensor) -> list[Tensor]:
-        found = tape.grad(
-            outputs, inputs, seeds, retain_graph, create_graph, True, allow_unused, False, materialize_grads
-        )
-        unused[:] = [g is None for g in found]
-        return [g for g in found if g is not None]
-
-    seeds = grad_outputs if isinstance(grad_outputs, (list, tuple)) else (grad_outputs,)
-    found = iter(vmap(once)(*seeds))
-    return tuple(None if missing else next(found) for missing in unused)

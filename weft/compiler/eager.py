@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..kernels.pool import get_pool
 from ..ops.core import base
 from ..ops.core.pointwise import Elementwise
 from ..ops.core.primitive import Contraction, Primitive, Reduction, Window
 from ..runtime import fallbacks
 from ..runtime.locks import fork_safe_lock, held_by_me, unforked
-from ..runtime.pool import get_pool
 from ..runtime.threads import ONE_BLAS_THREAD, get_num_threads
 from ..tape.modes import mode
 from .plan.buffers import address, aligned

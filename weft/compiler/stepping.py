@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd.batched import live_levels
+from ..kernels.pool import get_pool
 from ..runtime import fallbacks
 from ..runtime.locks import fork_safe_lock, held_by_me
-from ..runtime.pool import get_pool
 from ..runtime.threads import get_num_threads
 from ..tape.modes import mode
 from ..tensor import Tensor

@@ -13,8 +13,8 @@ import zipfile
 from collections import OrderedDict
 from typing import Any
 
-from ..ops.create.interchange import from_dlpack
-from ..tensor import Tensor
+from ..dlpack import imported
+from ..tensor import Tensor, wrap
 from .atomic import Source, contents
 from .bounded import brief
 from .errors import (
@@ -247,7 +247,7 @@ def from_torch(tree: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is None:
         raise ImportError("from_torch: PyTorch is not imported, so there can be no PyTorch tensor to convert")
-    return _mapped(lambda t: from_dlpack(t.detach().resolve_conj().resolve_neg()), torch.Tensor, tree, "from_torch")
+    return _mapped(lambda t: wrap(imported(t.detach().resolve_conj().resolve_neg())), torch.Tensor, tree, "from_torch")
 
 
 def _forward(tensor: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""What computing stands on: threads and the pool of native workers, memory, settings, the cache of machine code."""
+"""What computing stands on: threads, the form of native plans, memory, settings, the cache of machine code."""

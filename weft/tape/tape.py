@@ -54,9 +54,7 @@ def watch(node: Node, out: Any) -> None:
 def push_along(node: Node, out: Any) -> None:
     """Give a new node the tangents of its output, where forward passes are running."""
     if mode.forward:
-        from ..autograd.forward import push_node
-
-        push_node(node, out)
+        mode.forward[0].take(node, out)
 
 
 def forward_trace() -> str:
@@ -356,14 +354,9 @@ def grad(
     create_graph: bool = False,
     only_inputs: bool = True,
     allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """Gradients of Σ⟨output, grad_output⟩ with respect to `inputs`, returned instead of accumulated."""
-    if is_grads_batched:
-        from ..autograd.transforms import batched_grad
-
-        return batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     targets = _listed(inputs)
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: allow_unused must be True when materialize_grads is True")

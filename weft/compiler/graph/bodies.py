@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.pool import get_pool
+from ...kernels.pool import get_pool
 from ..fuse.loops import HostCall, Lowering
 from ..passes.simplify import MOVE, remove_dead
 from ..plan.buffers import address, aligned

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...kernels.llvm import jit
+from ...kernels.pool import get_pool
 from ...runtime import native
-from ...runtime.pool import get_pool
 from ..fuse.loops import HostCall, Launch, Lowering
 from ..graph.bodies import Repeat
 from ..graph.geometry import View

@@ -11,8 +11,8 @@ import numpy as np
 from ...kernels.kernel import Kernel
 from ...kernels.llvm import jit
 from ...kernels.llvm.builder import Function
+from ...kernels.pool import get_pool
 from ...runtime import native
-from ...runtime.pool import get_pool
 from ..plan.buffers import address, aligned
 
 CHAINS = 12  # independent sums: more than latency times throughput of current processors

@@ -14,6 +14,7 @@ from numpy import ndarray
 from ...errors import AutogradError
 from ...runtime.switches import switch
 from ...tape import tape
+from ...tape.adjoint import by_adjoint
 from ...tape.modes import mode, switches
 from ...tape.node import Node, counter
 from ...tensor import Tensor, wrap
@@ -261,8 +262,6 @@ class Primitive:
 
         A linear operation takes tangents as it takes values; without that the adjoint of `vjp` does it.
         """
-        from ...autograd.forward import by_adjoint
-
         moved = [k for k, t in enumerate(tangents) if t is not None]
         if self.linear and all(k in self.linear for k in moved):
             inputs = [self._tangent(k, t, node) for k, t in enumerate(tangents)]

@@ -13,6 +13,7 @@ from ...dtype import BOOL, COMPLEX, FLOAT, dtype
 from ...errors import DtypeError, WeftError
 from ...refusal import reword
 from ...tape import tape
+from ...tape.adjoint import by_adjoint
 from ...tape.modes import mode, switches
 from ...tape.node import Node
 from ...tensor import Tensor, wrap
@@ -353,8 +354,6 @@ class Elementwise(Primitive, abstract=True):
 
     def push(self, node: Node, out: Tensor, tangents: Sequence[Any]) -> Tensor | None:
         """Σ ∂f/∂xₖ · tₖ. For real numbers that is what `vjp` computes of each tₖ: its Jacobian is diagonal."""
-        from ...autograd.forward import by_adjoint
-
         wide = [None if t is None else t.expand(out.shape) for t in tangents]
         y = node.output if node.output_counter is None else base.rebuilt_output(node)
 

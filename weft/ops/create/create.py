@@ -210,6 +210,9 @@ def legacy_tensor(*args: Any, dtype: Any = None, device: Any = None, **_: Any) -
     return tensor(data, dtype=kind)
 
 
+Tensor._from_sizes_or_data = staticmethod(legacy_tensor)
+
+
 # ------------------------------------------------------------------ the options all constructors take
 
 

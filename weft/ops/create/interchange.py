@@ -1,29 +1,21 @@
-"""Borders with other libraries: memory shared with NumPy, DLPack and Python buffers, and questions about tensors.
-
-DLPack goes through NumPy, which knows every element type but bfloat16; for that one the type code in
-the capsule is exchanged with that of uint16, so that it too crosses the border without a copy.
-"""
+"""Borders with other libraries: memory shared with NumPy, DLPack and Python buffers, and questions about tensors."""
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from ... import dlpack
 from ... import dtype as dtypes
 from ...device import device as device_type
 from ...dtype import dtype as dtype_type
-from ...errors import DeviceError, DtypeError, ShapeError
+from ...errors import DtypeError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core.operands import is_number
 from ..core.primitive import operation
 from .create import array_from, made
-
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-CPU_DEVICE = 1  # DLPack's number
 
 # --------------------------------------------------------------------------------------- NumPy
 
@@ -116,7 +108,7 @@ def _shared(obj: Any, kind: dtype_type | None) -> Tensor | None:
         return obj
     if isinstance(obj, np.ndarray):
         return wrap(shareable(obj, "asarray")) if obj.dtype.isnative else None
-    if hasattr(obj, "__dlpack__") or _is_capsule(obj):
+    if hasattr(obj, "__dlpack__") or dlpack.is_capsule(obj):
         return from_dlpack(obj)
     if isinstance(obj, (bytes, bytearray, memoryview)):
         return frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
@@ -156,69 +148,6 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 # -------------------------------------------------------------------------------------- DLPack
 
 
-class _DLTensor(ctypes.Structure):
-    """DLPack's description of an array."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-CODE_UNSIGNED, CODE_BFLOAT = 1, 4
-VERSIONED_HEADER = 32  # version, context, deleter and flags precede the tensor since DLPack 1.0
-
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-_capsule_name = ctypes.pythonapi.PyCapsule_GetName
-_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
-
-
-def _is_capsule(value: Any) -> bool:
-    return type(value).__name__ == "PyCapsule"
-
-
-def _description(capsule: Any) -> _DLTensor:
-    """The array description inside a capsule that nobody has consumed yet."""
-    name = _capsule_name(capsule)
-    if name not in (b"dltensor", b"dltensor_versioned"):
-        raise ShapeError(
-            "from_dlpack: received an invalid capsule; DLTensor capsules can be consumed only once, so you might have "
-            "already constructed a tensor from it"
-        )
-    address = _capsule_pointer(capsule, name)
-    return _DLTensor.from_address(address + (VERSIONED_HEADER if name.endswith(b"versioned") else 0))
-
-
-def exported(array: np.ndarray, **options: Any) -> Any:
-    """A DLPack capsule of an array; bfloat16 goes out as uint16 whose type code is then corrected."""
-    if array.dtype != BFLOAT16:
-        return array.__dlpack__(**options)
-    capsule = array.view(np.uint16).__dlpack__(**options)
-    _description(capsule).code = CODE_BFLOAT
-    return capsule
-
-
-class _Exporter:
-    """Offers one capsule to NumPy."""
-
-    def __init__(self, capsule: Any) -> None:
-        self.capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU_DEVICE, 0
-
-
 @operation(method=False, differentiable=False)
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of any object that speaks DLPack (or of a capsule), without copying.
@@ -227,28 +156,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     if device is not None:
         device_type(device)
-    capsule = ext_tensor if _is_capsule(ext_tensor) else _requested_capsule(ext_tensor)
-    description = _description(capsule)
-    is_bfloat16 = description.code == CODE_BFLOAT and description.bits == 16
-    if is_bfloat16:
-        description.code = CODE_UNSIGNED
-    array = np.from_dlpack(_Exporter(capsule))
-    if is_bfloat16:
-        array = array.view(BFLOAT16)
+    array = dlpack.imported(ext_tensor)
     return wrap(array.copy() if copy else array)
-
-
-def _requested_capsule(exporter: Any) -> Any:
-    if not hasattr(exporter, "__dlpack__"):
-        raise TypeError(f"from_dlpack: {type(exporter).__name__} has no __dlpack__; use weft.as_tensor or weft.tensor")
-    if hasattr(exporter, "__dlpack_device__") and exporter.__dlpack_device__()[0] != CPU_DEVICE:
-        raise DeviceError(
-            f"from_dlpack: the memory is on DLPack device {exporter.__dlpack_device__()}, not on the CPU; move it first"
-        )
-    try:
-        return exporter.__dlpack__(max_version=(1, 0))
-    except TypeError:  # an exporter from before DLPack 1.0
-        return exporter.__dlpack__()
 
 
 @operation(method=False, differentiable=False)

@@ -1,7 +1,7 @@
 """The workers that run native plans: threads that stay, all running the same plan, each its share of every step.
 
 A worker is a Python thread that stays inside native code, without the interpreter's lock. It spins for the next plan
-for about a millisecond, then sleeps. `native.py` states the form of a plan and has the native side.
+for about a millisecond, then sleeps. `runtime/native.py` states the form of a plan and has the native side.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import native, threads
-from .locks import fork_safe_lock
+from ..runtime import native, threads
+from ..runtime.locks import fork_safe_lock
+from .llvm import jit
 
 __all__ = ["Pool", "get_pool"]
 
@@ -29,8 +30,6 @@ class _Entries:
     """The native side of every pool; never freed, since workers may be inside."""
 
     def __init__(self) -> None:
-        from ..kernels.llvm import jit
-
         target, self.waiting = jit.Target.host(), native.waiting()
         keys = {name: f"runtime {name} {self.waiting.ir}" for name in ("launch", "worker", "stop", "ticks")}
         self._handles = jit.build(
