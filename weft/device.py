@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import DeviceError
+from .errors import ArgumentError, DeviceError
 
 
 class device:  # PyTorch spells it in lower case
@@ -16,7 +16,7 @@ class device:  # PyTorch spells it in lower case
         if isinstance(type, device):
             type, index = type.type, type.index
         if not isinstance(type, str):
-            raise TypeError(f"device: expected a name such as 'cpu', got {type!r}")
+            raise ArgumentError(f"device: expected a name such as 'cpu', got {type!r}")
         name, _, number = type.partition(":")
         if number:
             if not number.isdigit():

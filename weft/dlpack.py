@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import DeviceError, ShapeError
+from .errors import ArgumentError, DeviceError, ShapeError
 
 __all__ = ["exported", "imported", "is_capsule"]
 
@@ -47,7 +47,9 @@ def is_capsule(value: Any) -> bool:
 
 def _requested_capsule(exporter: Any) -> Any:
     if not hasattr(exporter, "__dlpack__"):
-        raise TypeError(f"from_dlpack: {type(exporter).__name__} has no __dlpack__; use weft.as_tensor or weft.tensor")
+        raise ArgumentError(
+            f"from_dlpack: {type(exporter).__name__} has no __dlpack__; use weft.as_tensor or weft.tensor"
+        )
     if hasattr(exporter, "__dlpack_device__") and exporter.__dlpack_device__()[0] != CPU_DEVICE:
         raise DeviceError(
             f"from_dlpack: the memory is on DLPack device {exporter.__dlpack_device__()}, not on the CPU; move it first"

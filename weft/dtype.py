@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import ml_dtypes
 import numpy as np
 
-from .errors import DtypeError
+from .errors import ArgumentError, DtypeError
 
 BOOL, INTEGER, FLOAT, COMPLEX = range(4)
 
@@ -98,7 +98,7 @@ def set_default_dtype(d: dtype) -> None:
     """Set the float type of new tensors; only floating-point types are allowed."""
     d = as_dtype(d)
     if not d.is_floating_point:
-        raise TypeError(f"set_default_dtype: only floating-point types are supported, got {d}")
+        raise ArgumentError(f"set_default_dtype: only floating-point types are supported, got {d}")
     _Defaults.float = d
 
 
@@ -153,7 +153,7 @@ def scalar_dtype(value: Any) -> dtype:
         return _Defaults.float
     if isinstance(value, complex):
         return default_complex()
-    raise TypeError(f"expected a number or a tensor, got {type(value).__name__}")
+    raise ArgumentError(f"expected a number or a tensor, got {type(value).__name__}")
 
 
 _PROMOTED: dict[tuple[dtype, dtype], dtype] = {}
@@ -198,7 +198,9 @@ def result_dtype(operands: Any) -> dtype:
     dimensioned = zero_dim = number = None
     for x in operands:
         if isinstance(x, np.ndarray):
-            raise TypeError("expected a Tensor or a number, not a NumPy array; make a tensor with weft.from_numpy(...)")
+            raise ArgumentError(
+                "expected a Tensor or a number, not a NumPy array; make a tensor with weft.from_numpy(...)"
+            )
         if hasattr(x, "ndim") and not isinstance(x, np.generic):
             if x.ndim:
                 dimensioned = promote_types(dimensioned, x.dtype) if dimensioned else x.dtype
@@ -209,7 +211,7 @@ def result_dtype(operands: Any) -> dtype:
             number = promote_types(number, kind) if number else kind
     found = _combine(dimensioned, _combine(zero_dim, number))
     if found is None:
-        raise TypeError("result_type: needs at least one tensor or number")
+        raise ArgumentError("result_type: needs at least one tensor or number")
     return found
 
 
@@ -229,7 +231,7 @@ class finfo:  # PyTorch spells it in lower case
     def __init__(self, type: dtype | None = None) -> None:
         self._dtype = as_dtype(type) if type is not None else _Defaults.float
         if self._dtype.category < FLOAT:
-            raise TypeError(f"finfo: needs a floating-point type, got {self._dtype}; use weft.iinfo")
+            raise ArgumentError(f"finfo: needs a floating-point type, got {self._dtype}; use weft.iinfo")
         real = self._dtype.to_real()
         info = ml_dtypes.finfo(real.np)
         self.bits, self.dtype = real.itemsize * 8, real.name
@@ -250,7 +252,7 @@ class iinfo:  # PyTorch spells it in lower case
     def __init__(self, type: dtype) -> None:
         kind = as_dtype(type)
         if kind.category != INTEGER:
-            raise TypeError(f"iinfo: needs an integer type, got {kind}; use weft.finfo for floats")
+            raise ArgumentError(f"iinfo: needs an integer type, got {kind}; use weft.finfo for floats")
         info = np.iinfo(kind.np)
         self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), kind.name
 

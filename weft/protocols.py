@@ -9,7 +9,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from .dlpack import exported
-from .errors import AutogradError, DtypeError, ShapeError
+from .errors import ArgumentError, AutogradError, DtypeError, ExportError, ShapeError
 from .storage import owner_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Borders:
 
     def __index__(self) -> int:
         if self.dtype.category > dtypes.INTEGER or self.array.size != 1:
-            raise TypeError(
+            raise ArgumentError(
                 f"index: only integer tensors with a single element can be converted to an index, this is {self.dtype} "
                 f"of shape {tuple(self.shape)}"
             )
@@ -82,12 +82,12 @@ class Borders:
     # ------------------------------------------------------------------------------ a sequence
     def __len__(self) -> int:
         if self.ndim == 0:
-            raise TypeError("len: a 0-d tensor has no length; use .numel()")
+            raise ArgumentError("len: a 0-d tensor has no length; use .numel()")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
-            raise TypeError("iter: a 0-d tensor cannot be iterated; use .item()")
+            raise ArgumentError("iter: a 0-d tensor cannot be iterated; use .item()")
         return iter(self.unbind(0))
 
     def __reversed__(self) -> Iterator[Tensor]:
@@ -106,7 +106,7 @@ class Borders:
         if self.ndim == 0 and self._interpreter is None:
             return format(self.item(), spec)
         if spec:
-            raise TypeError(
+            raise ArgumentError(
                 f"format: {spec!r} formats one number, this tensor has shape {tuple(self.shape)}; "
                 "use .item(), or weft.set_printoptions"
             )
@@ -172,7 +172,7 @@ class Borders:
     ) -> Any:
         """Hand the memory to another library without copying (unless `copy=True`)."""
         if self._needs_grad:
-            raise BufferError("__dlpack__: can't export a tensor that requires gradient; use tensor.detach()")
+            raise ExportError("__dlpack__: can't export a tensor that requires gradient; use tensor.detach()")
         return exported(self.array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import IndexRangeError, ShapeError
+from .errors import ArgumentError, IndexRangeError, ShapeError
 
 
 class Size(tuple):
@@ -46,7 +46,7 @@ def wrap_dim(dim: int, ndim: int, name: str) -> int:
     try:
         dim = dim.__index__()
     except (AttributeError, TypeError):
-        raise TypeError(f"{name}: a dimension must be an integer, got {type(dim).__name__}") from None
+        raise ArgumentError(f"{name}: a dimension must be an integer, got {type(dim).__name__}") from None
     if not -count <= dim < count:
         raise IndexRangeError(
             f"{name}: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"

@@ -16,7 +16,7 @@ import numpy as np
 from . import dtype as dtypes
 from .device import CPU, device
 from .dtype import dtype
-from .errors import AutogradError, DtypeError, ShapeError
+from .errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from .protocols import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of tensors may name it here)
 from .sizes import Size, wrap_dim
 from .storage import Storage
@@ -159,13 +159,13 @@ class Tensor(Borders):
     def is_same_size(self, other: Tensor) -> bool:
         """Whether both have the same shape."""
         if not isinstance(other, Tensor):
-            raise TypeError(f"is_same_size: expected a tensor, got {type(other).__name__}")
+            raise ArgumentError(f"is_same_size: expected a tensor, got {type(other).__name__}")
         return self.shape == other.shape
 
     def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both are the same window on the same memory."""
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"is_set_to: expected a tensor, got {type(tensor).__name__}")
+            raise ArgumentError(f"is_set_to: expected a tensor, got {type(tensor).__name__}")
         return (self.data_ptr(), self.shape, self.stride()) == (tensor.data_ptr(), tensor.shape, tensor.stride())
 
     def is_conj(self) -> bool:
@@ -241,7 +241,7 @@ class Tensor(Borders):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"grad: assigned a {type(value).__name__}; expected a Tensor or None")
+                raise ArgumentError(f"grad: assigned a {type(value).__name__}; expected a Tensor or None")
             if value is self:
                 raise AutogradError("grad: a tensor cannot be its own gradient")
             if value.shape != self.shape:
@@ -387,7 +387,7 @@ class Tensor(Borders):
     def _as_subclass(self, cls: type) -> Tensor:
         """The same memory and history as an object of a subclass."""
         if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-            raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
+            raise ArgumentError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
         out = new(cls)
         out.__dict__.update(self.__dict__)
         return out

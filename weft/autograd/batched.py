@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..errors import ShapeError, TransformError
+from ..errors import IndexRangeError, InvalidValueError, ShapeError, TransformError
 from ..ops.core.batching import from_front, joined, one_row, piece, repeated, reshaped, stacked, swap_fronts, to_front
 from ..ops.core.primitive import write
 from ..ops.create.sample import draw
@@ -351,7 +351,7 @@ def vmap(
             f"vmap: only allowed values for randomness are 'error', 'different', or 'same', got {randomness!r}"
         )
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
+        raise InvalidValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
     name = getattr(func, "__name__", repr(func))
 
     @functools.wraps(func, updated=())
@@ -369,23 +369,25 @@ def _mapped_inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list
     """The leaves of the arguments, their containers, the mapped dimension of each (≥ 0) and the size."""
     said = f"vmap({name}, in_dims={in_dims}, …)"
     if not isinstance(in_dims, (int, tuple)):
-        raise ValueError(
+        raise InvalidValueError(
             f"{said}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
             f"got: {type(in_dims)}"
         )
     if not args:
-        raise ValueError(f"vmap({name}): got no inputs; a function with no inputs cannot be mapped")
+        raise InvalidValueError(f"vmap({name}): got no inputs; a function with no inputs cannot be mapped")
     leaves, spec = tree_flatten(args)
     dims = broadcast_prefix(in_dims, spec)
     if dims is None:
-        raise ValueError(
+        raise InvalidValueError(
             f"{said}: in_dims is not compatible with the structure of `inputs`: {tree_structure(in_dims)} against "
             f"{spec}"
         )
     dims = [_checked_dim(said, x, d) for x, d in zip(leaves, dims, strict=True)]
     sizes = [x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
-        raise ValueError(f"{said}: nothing to map over: every in_dim is None; give at least one argument a dimension")
+        raise InvalidValueError(
+            f"{said}: nothing to map over: every in_dim is None; give at least one argument a dimension"
+        )
     if len(set(sizes)) > 1:
         raise ShapeError(
             f"{said}: expected all tensors to have the same size in the mapped dimension, got sizes {sizes}"
@@ -397,14 +399,14 @@ def _checked_dim(said: str, x: Any, dim: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int):
-        raise ValueError(f"{said}: each in_dim must be an integer or None, got {dim!r}")
+        raise InvalidValueError(f"{said}: each in_dim must be an integer or None, got {dim!r}")
     if not isinstance(x, Tensor):
-        raise ValueError(
+        raise InvalidValueError(
             f"{said}: got in_dim={dim} for an input of type {type(x).__name__}; only tensors can be mapped over, use "
             "None as its in_dim"
         )
     if not -x.ndim <= dim < x.ndim:
-        raise ValueError(
+        raise InvalidValueError(
             f"{said}: got in_dim={dim} for a tensor of shape {tuple(x.shape)}; expected {-x.ndim} <= in_dim < {x.ndim}"
         )
     return dim % x.ndim
@@ -428,7 +430,7 @@ def _run(
         flat, out_spec = tree_flatten(outputs)
         wanted = broadcast_prefix(out_dims, out_spec)
         if wanted is None:
-            raise ValueError(
+            raise InvalidValueError(
                 f"vmap({name}, …, out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`: "
                 f"{tree_structure(out_dims)} against {out_spec}"
             )
@@ -440,16 +442,16 @@ def _taken_out(level: Level, name: str, y: Any, dim: int | None) -> Any:
     """One result with the batch at `dim`, or as it is where it does not vary and `dim` is None."""
     if dim is None:
         if isinstance(y, Tensor) and level in levels_of(y):
-            raise ValueError(f"vmap({name}, …): a result that varies over the batch cannot have out_dim None")
+            raise InvalidValueError(f"vmap({name}, …): a result that varies over the batch cannot have out_dim None")
         return y
     if not isinstance(y, Tensor):
-        raise ValueError(
+        raise InvalidValueError(
             f"vmap({name}, …): `{name}` must only return tensors, got {type(y).__name__}; set its out_dim to None to "
             "return it as it is"
         )
     count = y.ndim + 1
     if not -count <= dim < count:
-        raise IndexError(
+        raise IndexRangeError(
             f"vmap({name}, …): Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got "
             f"{dim})"
         )

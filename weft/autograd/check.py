@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dtype import complex128, float64
-from ..errors import AutogradError
+from ..errors import AutogradError, InvalidValueError
 from ..tape import tape
 from ..tape.modes import enable_grad, no_grad
 from ..tensor import Tensor, wrap
@@ -42,7 +42,7 @@ def _floating(outputs: Any) -> list[Tensor]:
 
 def _check_inputs(inputs: tuple[Any, ...]) -> None:
     if not any(_checked(x) for x in inputs):
-        raise ValueError(
+        raise InvalidValueError(
             "gradcheck: expects at least one input tensor to require gradient, but none of them have requires_grad=True"
         )
     for number, x in enumerate(inputs):

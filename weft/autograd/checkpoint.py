@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import AutogradError
+from ..errors import AutogradError, InvalidValueError
 from ..random import get_rng_state, set_rng_state
 from ..tape.modes import enable_grad, mode
 from ..tape.saved import packed, saved_tensors_hooks, unpacked
@@ -141,7 +141,7 @@ def checkpoint_sequential(
     """Run functions one after the other in `segments` pieces, of which all but the last are checkpointed."""
     steps = list(functions.children()) if hasattr(functions, "children") else list(functions)
     if segments < 1:
-        raise ValueError(f"checkpoint_sequential: segments must be at least 1, got {segments}")
+        raise InvalidValueError(f"checkpoint_sequential: segments must be at least 1, got {segments}")
     length = len(steps) // segments
     starts = [k * length for k in range(segments)]
     for start, stop in itertools.pairwise(starts):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import AutogradError
+from ..errors import AutogradError, InvalidValueError
 from ..tape import tape
 from ..tape.modes import mode, switches
 from ..tape.node import Node
@@ -69,7 +69,7 @@ def draw_graph(
     %2 = sum(%1)  scalar  result
     """
     if format not in WRITERS:
-        raise ValueError(f"draw_graph: format must be one of {', '.join(map(repr, WRITERS))}, got {format!r}")
+        raise InvalidValueError(f"draw_graph: format must be one of {', '.join(map(repr, WRITERS))}, got {format!r}")
     noted: dict[int, Any] = {}
     if callable(tensor) and not isinstance(tensor, Tensor):
         tensor, noted = _noted(tensor)

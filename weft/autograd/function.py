@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import AutogradError, ShapeError, TransformError
+from ..errors import ArgumentError, AutogradError, ShapeError, TransformError, UnsupportedError
 from ..ops.core.base import pick, raise_modified
 from ..ops.core.batching import same_memory, summed_front, summed_to, to_front, zeros_of
 from ..ops.core.formula import Meta
@@ -45,7 +45,7 @@ class FunctionCtx:
         """Keep tensors (inputs, outputs or others) for `backward`, where `saved_tensors` returns them."""
         for x in tensors:
             if x is not None and not isinstance(x, Tensor):
-                raise TypeError(
+                raise ArgumentError(
                     f"save_for_backward: can only save tensors, but got {type(x).__name__}; set it as an attribute "
                     "of ctx"
                 )
@@ -198,23 +198,23 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("Function: a subclass must have a static method forward(ctx, …)")
+        raise UnsupportedError("Function: a subclass must have a static method forward(ctx, …)")
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> None:
-        raise NotImplementedError("Function: setup_context is not written")
+        raise UnsupportedError("Function: setup_context is not written")
 
     @staticmethod
     def backward(ctx: FunctionCtx, *grad_outputs: Any) -> Any:
-        raise NotImplementedError("Function: a subclass must have a static method backward(ctx, *grad_outputs)")
+        raise UnsupportedError("Function: a subclass must have a static method backward(ctx, *grad_outputs)")
 
     @staticmethod
     def jvp(ctx: FunctionCtx, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("Function: jvp is not written")
+        raise UnsupportedError("Function: jvp is not written")
 
     @staticmethod
     def vmap(info: VmapInfo, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        raise NotImplementedError("Function: vmap is not written")
+        raise UnsupportedError("Function: vmap is not written")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import AutogradError, ShapeError
+from ..errors import ArgumentError, AutogradError, InvalidValueError, ShapeError, UnsupportedError
 from ..ops.core.batching import basis, one_row, reshaped, stacked, variable
 from ..tape import tape
 from ..tape.modes import enable_grad, set_grad_enabled
@@ -24,7 +24,7 @@ def _as_tuple(value: Any, role: str, name: str) -> tuple[Tensor, ...]:
     parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     for x in parts:
         if not isinstance(x, Tensor):
-            raise TypeError(f"{name}: the {role} must be a tensor or a tuple of tensors, got {type(x).__name__}")
+            raise ArgumentError(f"{name}: the {role} must be a tensor or a tuple of tensors, got {type(x).__name__}")
     return parts
 
 
@@ -144,7 +144,7 @@ def jacobian(
     strategy='forward-mode' (with vectorize) computes columns.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise ValueError(f"jacobian: strategy must be 'reverse-mode' or 'forward-mode', got {strategy!r}")
+        raise InvalidValueError(f"jacobian: strategy must be 'reverse-mode' or 'forward-mode', got {strategy!r}")
     if strategy == "forward-mode":
         return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
     with enable_grad():
@@ -175,7 +175,7 @@ def _forward_jacobian(func: Callable, inputs: Any, create_graph: bool, strict: b
     if strict:
         raise AutogradError("jacobian: strict=True is not supported with strategy='forward-mode'; use reverse-mode")
     if not vectorize:
-        raise NotImplementedError("jacobian: strategy='forward-mode' is only implemented for vectorize=True")
+        raise UnsupportedError("jacobian: strategy='forward-mode' is only implemented for vectorize=True")
     args = _as_tuple(inputs, "inputs", "jacobian")
     single = not isinstance(inputs, (tuple, list))
     with set_grad_enabled(create_graph):

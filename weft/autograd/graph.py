@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..errors import InvalidValueError
 from ..tape.node import Handle, Node
 from ..tape.saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
@@ -31,7 +32,7 @@ class _Handles:
 def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable, *, mode: str = "all") -> _Handles:
     """Call `fn` once a backward pass has the gradients of all `tensors` (a list), or of the first ('any')."""
     if mode not in ("all", "any"):
-        raise ValueError(f"register_multi_grad_hook: mode must be 'all' or 'any', got {mode!r}")
+        raise InvalidValueError(f"register_multi_grad_hook: mode must be 'all' or 'any', got {mode!r}")
     seen: list[Any] = [None] * len(tensors)
     arrived = [0]
 

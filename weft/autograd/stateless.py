@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import TransformError
+from ..errors import ArgumentError, InvalidValueError, TransformError
 from ..ops.core.batching import stacked
 from ..tensor import Tensor
 
@@ -50,11 +50,13 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
     for part in (dicts,) if isinstance(dicts, Mapping) else dicts:
         repeated = sorted(merged.keys() & part.keys())
         if repeated:
-            raise ValueError(f"functional_call: {repeated} appeared in multiple dictionaries; give each name once")
+            raise InvalidValueError(
+                f"functional_call: {repeated} appeared in multiple dictionaries; give each name once"
+            )
         merged.update(part)
     for name, x in merged.items():
         if not isinstance(x, Tensor):
-            raise TypeError(f"functional_call: {name!r} must be a tensor, got {type(x).__name__}")
+            raise ArgumentError(f"functional_call: {name!r} must be a tensor, got {type(x).__name__}")
     return merged
 
 
@@ -78,7 +80,7 @@ def _tied(places: Mapping[str, Any], given: dict[str, Tensor]) -> dict[str, Tens
     for names in owners.values():
         tensors = {id(given[name]): given[name] for name in names if name in given}
         if len(tensors) > 1:
-            raise ValueError(
+            raise InvalidValueError(
                 f"functional_call: got multiple values for keys {sorted(n for n in names if n in given)}, which are tied; "
                 "consider using tie_weights=False"
             )

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import AutogradError, ShapeError
+from ..errors import AutogradError, InvalidValueError, ShapeError
 from ..ops.core.batching import basis, basis_of, from_front, joined, piece, pieces, reshaped, same_memory, variable
 from ..random import get_rng_state, set_rng_state
 from ..tape import tape
@@ -56,7 +56,7 @@ class Variables:
 
     def _variable(self, x: Any) -> Tensor:
         if not isinstance(x, Tensor):
-            raise ValueError(f"{self.name}: can differentiate only by tensors, got {type(x).__name__}")
+            raise InvalidValueError(f"{self.name}: can differentiate only by tensors, got {type(x).__name__}")
         x = varied(x)
         if self.recording and x.requires_grad:
             return same_memory(x) if self.forward else variable(x)
@@ -245,7 +245,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
 
 def _check_alike(given: Any, expected: Tensor, name: str, role: str, of: str) -> None:
     if not isinstance(given, Tensor):
-        raise ValueError(f"{name}: each {role} must be a tensor, got {type(given).__name__}")
+        raise InvalidValueError(f"{name}: each {role} must be a tensor, got {type(given).__name__}")
     if given.shape != expected.shape:
         raise ShapeError(
             f"{name}: a {role} has shape {tuple(given.shape)}, its {of} {tuple(expected.shape)}; they must be equal"

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..autograd.batched import live_levels
 from ..dtype import get_default_dtype
-from ..errors import OptionError, TraceError
+from ..errors import ArgumentError, InvalidValueError, OptionError, TraceError
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.notices import announced
 from ..runtime.threads import get_num_threads
@@ -46,7 +46,7 @@ class Compiled:
         self, function: Callable, fallback: str, threads: int | None, without: Collection[str], build: Any
     ) -> None:
         if fallback not in ("error", "eager"):
-            raise ValueError(f"compile: fallback must be 'error' or 'eager', got {fallback!r}")
+            raise InvalidValueError(f"compile: fallback must be 'error' or 'eager', got {fallback!r}")
         functools.update_wrapper(self, function, updated=())
         self.function, self.fallback, self.threads, self.without = function, fallback, threads, without
         self.build = build
@@ -387,7 +387,7 @@ def compile(
     if fn is None:
         return lambda fn: compile(fn, fallback=fallback, threads=threads, without=without, backend=backend)
     if not callable(fn):
-        raise TypeError(f"compile: expected a function, method or module, got {type(fn).__name__} {fn!r}")
+        raise ArgumentError(f"compile: expected a function, method or module, got {type(fn).__name__} {fn!r}")
     if isinstance(without, str) or not set(without) <= OPTIONAL:
         raise OptionError(f"compile: without takes names of {sorted(OPTIONAL)}, got {without!r}")
     if backend not in ("native", "host"):

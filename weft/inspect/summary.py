@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..dtype import as_dtype, get_default_dtype
+from ..errors import ArgumentError
 from ..nn.module import Module
 from ..nn.parameter import is_lazy
 from ..tensor import Tensor, wrap
@@ -138,7 +139,7 @@ def _made(given: Any, kind: Any) -> Any:
     elif isinstance(given, (tuple, list)) and all(isinstance(n, int) for n in given):
         out = wrap(np.zeros(tuple(given), (get_default_dtype() if kind is None else as_dtype(kind)).np))
     else:
-        raise TypeError(f"summary: an input must be a tensor or a size such as (1, 3, 32, 32), got {given!r}")
+        raise ArgumentError(f"summary: an input must be a tensor or a size such as (1, 3, 32, 32), got {given!r}")
     return out.requires_grad_() if out.is_floating_point() else out
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..device import device
 from ..dtype import dtype
-from ..errors import OptionError
+from ..errors import ArgumentError, OptionError
 from ..nn.parameter import Buffer, Parameter
 from ..sizes import Size
 from ..storage import owner_of
@@ -103,12 +103,12 @@ class _Writer:
         if kind in TENSORS.values():
             return {"tensor": self.number(value, path)}
         if kind not in CONTAINERS:
-            raise TypeError(
+            raise ArgumentError(
                 f"save: {shown(path)} is a {kind.__module__}.{kind.__qualname__}; only dict, OrderedDict, list, tuple, "
                 f"set, Size, numbers, strings, bytes, None, dtypes, devices and tensors can be saved{_advice(value)}"
             )
         if id(value) in self.open:
-            raise TypeError(f"save: {shown(path)} contains itself; a tree cannot")
+            raise ArgumentError(f"save: {shown(path)} contains itself; a tree cannot")
         self.open.add(id(value))
         parts = [self.encode(part, (*path, step)) for step, part in CONTAINERS[kind](value)]
         self.open.discard(id(value))

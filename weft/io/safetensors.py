@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..dtype import dtype
-from ..errors import DtypeError
+from ..errors import ArgumentError, DtypeError, InvalidValueError
 from ..nn.parameter import is_lazy
 from ..tensor import Tensor, wrap
 from .atomic import Source, map_file, new_array, read_into, reading, writing
@@ -92,11 +92,11 @@ def load_metadata(path: Source) -> dict[str, str]:
 
 def _checked_array(name: Any, value: Any) -> np.ndarray:
     if not isinstance(name, str):
-        raise TypeError(f"save_file: names must be strings, got {name!r} of type {type(name).__name__}")
+        raise ArgumentError(f"save_file: names must be strings, got {name!r} of type {type(name).__name__}")
     if name == "__metadata__":
-        raise ValueError("save_file: the name '__metadata__' belongs to the format; rename the tensor")
+        raise InvalidValueError("save_file: the name '__metadata__' belongs to the format; rename the tensor")
     if not isinstance(value, Tensor) or is_lazy(value):
-        raise TypeError(f"save_file: {name!r} is a {type(value).__name__}, not a tensor; weft.save takes any tree")
+        raise ArgumentError(f"save_file: {name!r} is a {type(value).__name__}, not a tensor; weft.save takes any tree")
     if value.dtype not in CODES:
         raise DtypeError(
             f"save_file: {name!r} is {value.dtype}, which the safetensors format does not have; save "
@@ -108,7 +108,7 @@ def _checked_array(name: Any, value: Any) -> np.ndarray:
 def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     for key, text in (metadata or {}).items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise TypeError(f"save_file: metadata must be strings by name, got {key!r}: {text!r}; use json.dumps")
+            raise ArgumentError(f"save_file: metadata must be strings by name, got {key!r}: {text!r}; use json.dumps")
     return dict(metadata or {})
 
 
@@ -181,7 +181,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the name {brief(key)} appears twice")
+            raise InvalidValueError(f"the name {brief(key)} appears twice")
         found[key] = value
     return found
 

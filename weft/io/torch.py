@@ -14,6 +14,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..dlpack import imported
+from ..errors import ArgumentError
 from ..tensor import Tensor, wrap
 from .atomic import Source, contents
 from .bounded import brief
@@ -266,4 +267,4 @@ def _mapped(convert: Any, kind: type, tree: Any, name: str) -> Any:
         return type(tree)(_mapped(convert, kind, value, name) for value in tree)
     if tree is None or isinstance(tree, (bool, int, float, complex, str)):
         return tree
-    raise TypeError(f"{name}: expected tensors, numbers or dict, list, tuple of them, got {type(tree).__name__}")
+    raise ArgumentError(f"{name}: expected tensors, numbers or dict, list, tuple of them, got {type(tree).__name__}")

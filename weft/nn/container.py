@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..errors import ArgumentError, ConditionError, IndexRangeError, InvalidValueError
 from ..tensor import Tensor
 from .module import Module
 from .parameter import Parameter
@@ -19,7 +20,7 @@ def _position(index: Any, count: int, name: str) -> int:
     """An index in 0…count−1 from one that may be negative."""
     index = operator.index(index)
     if not -count <= index < count:
-        raise IndexError(f"{name}: index {index} is out of range for {count} entries")
+        raise IndexRangeError(f"{name}: index {index} is out of range for {count} entries")
     return index % count
 
 
@@ -77,10 +78,10 @@ class Sequential(Module):
 
     def insert(self, index: int, module: Module) -> Sequential:
         if not isinstance(module, Module):
-            raise AssertionError(f"module should be of type: {Module}")
+            raise ConditionError(f"module should be of type: {Module}")
         count = len(self)
         if not -count <= index <= count:
-            raise IndexError(f"Sequential: index {index} out of range for {count} entries")
+            raise IndexRangeError(f"Sequential: index {index} out of range for {count} entries")
         modules = list(self)
         modules.insert(index if index >= 0 else index + count, module)
         self._modules.clear()
@@ -99,7 +100,9 @@ class Sequential(Module):
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise InvalidValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
         return Sequential(*self, *other)
 
 
@@ -159,7 +162,9 @@ class ModuleList(Module):
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise ArgumentError(
+                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
+            )
         for module in modules:
             self.append(module)
         return self
@@ -232,7 +237,7 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         if not isinstance(modules, Iterable):
-            raise TypeError(
+            raise ArgumentError(
                 f"ModuleDict.update should be called with an iterable of pairs, got {type(modules).__name__}"
             )
         for key, module in modules.items() if isinstance(modules, Mapping) else modules:
@@ -289,7 +294,9 @@ class ParameterList(Module):
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise ArgumentError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
         for value in values:
             self.append(value)
         return self
@@ -328,7 +335,7 @@ class ParameterDict(Module):
 
     def _checked(self, key: Any) -> str:
         if not isinstance(key, str):
-            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string: {key!r}")
+            raise ArgumentError(f"Index given to ParameterDict cannot be used as a key as it is not a string: {key!r}")
         return key
 
     def __len__(self) -> int:
@@ -378,7 +385,9 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         if not isinstance(parameters, Iterable):
-            raise TypeError(f"ParametersDict.update should be called with an iterable, got {type(parameters).__name__}")
+            raise ArgumentError(
+                f"ParametersDict.update should be called with an iterable, got {type(parameters).__name__}"
+            )
         for key, value in parameters.items() if hasattr(parameters, "items") else parameters:
             self[key] = value
 

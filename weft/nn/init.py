@@ -16,6 +16,7 @@ from typing import Any
 
 import weft
 
+from ..errors import ArgumentError, InvalidValueError
 from ..refusal import reword
 from ..runtime.lazy import later as _later
 from ..tape.modes import no_grad
@@ -92,17 +93,17 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
-            raise ValueError(f"negative_slope {param} not a valid number")
+            raise InvalidValueError(f"negative_slope {param} not a valid number")
         return math.sqrt(2 / (1 + slope**2))
     if nonlinearity not in _GAINS:
-        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+        raise InvalidValueError(f"Unsupported nonlinearity {nonlinearity}")
     return _GAINS[nonlinearity]
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs one output of a weight (out, in, *kernel) sees, and how many outputs one input reaches."""
     if tensor.ndim < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise InvalidValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 
@@ -110,7 +111,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     fans = dict(zip(("fan_in", "fan_out"), _calculate_fan_in_and_fan_out(tensor), strict=True))
     if str(mode).lower() not in fans:
-        raise ValueError(f"Mode {mode} not supported, please use one of {list(fans)}")
+        raise InvalidValueError(f"Mode {mode} not supported, please use one of {list(fans)}")
     return fans[mode.lower()]
 
 
@@ -221,7 +222,7 @@ def fan_in_(tensor: Tensor, generator: Any = None) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """w = I, so that a linear layer passes on what it gets."""
     if tensor.ndim != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise InvalidValueError("Only tensors with 2 dimensions are supported")
     return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype))
 
 
@@ -229,9 +230,9 @@ def eye_(tensor: Tensor) -> Tensor:
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A delta in the middle of the kernel, so that a convolution (of each group) passes on its channels."""
     if not 3 <= tensor.ndim <= 5:
-        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+        raise InvalidValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.shape[0] % groups:
-        raise ValueError("dim 0 must be divisible by groups")
+        raise InvalidValueError("dim 0 must be divisible by groups")
     out_channels = tensor.shape[0] // groups
     middle = [size // 2 for size in tensor.shape[2:]]
     tensor.fill_(0.0)
@@ -248,7 +249,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     Shape: (n, *) is taken as the matrix (n, Π*).
     """
     if tensor.ndim < 2:
-        raise ValueError("Only tensors with 2 or more dimensions are supported")
+        raise InvalidValueError("Only tensors with 2 or more dimensions are supported")
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     normal = weft.empty(max(rows, columns), min(rows, columns), dtype=tensor.dtype).normal_(generator=generator)
     q, r = weft.linalg.qr(normal)
@@ -260,7 +261,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """w ~ N(0, std²), then in every column the share `sparsity` of the rows, at random, becomes 0."""
     if tensor.ndim != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise InvalidValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
     tensor.normal_(0.0, std, generator=generator)
     for column in range(columns):
@@ -292,7 +293,7 @@ def lsuv_(module: Any, batch: Any, tolerance: float = 0.01, max_iterations: int 
 def _layers_in_order(module: Any, batch: Any) -> list[Any]:
     """The parts with a weight of two or more dimensions and one tensor as output, in the order of their first call."""
     if not hasattr(module, "modules"):
-        raise TypeError(f"lsuv_: expected a module, got {type(module).__name__}")
+        raise ArgumentError(f"lsuv_: expected a module, got {type(module).__name__}")
     order: list[Any] = []
 
     def note(layer: Any, args: Any, output: Any) -> None:

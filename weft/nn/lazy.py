@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import TraceError
+from ..errors import StateError, TraceError, UnsupportedError
 from ..refusal import guard_methods, reword
 from ..tape.modes import mode
 from .module import Module
@@ -42,7 +42,7 @@ class LazyModuleMixin:
         try:
             self.initialize_parameters(*args, **kwargs)
             if self.has_uninitialized_params():
-                raise RuntimeError(
+                raise StateError(
                     f"module {self._get_name()} has not been fully initialized: initialize_parameters must materialize "
                     f"{', '.join(self._uninitialized_names())}"
                 )
@@ -54,7 +54,7 @@ class LazyModuleMixin:
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give all uninitialised parameters their shapes and values; the arguments are those of the call."""
-        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+        raise UnsupportedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
         """Whether a parameter or buffer of this module itself still waits for its shape."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from ..dtype import as_dtype, dtype
+from ..errors import ArgumentError, AttributeAccessError, EntryError, InvalidValueError, UnsupportedError
 from ..refusal import guard_methods, reword
 from ..tape.modes import no_grad
 from ..tensor import Tensor
@@ -72,7 +73,7 @@ class Module(ModuleState, ModuleHooks):
     # ------------------------------------------------------------------------------ calling
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise UnsupportedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -93,7 +94,7 @@ class Module(ModuleState, ModuleHooks):
         tables = self.__dict__
         if "_parameters" not in tables:
             if isinstance(value, (Parameter, Module, Buffer)):
-                raise AttributeError(
+                raise AttributeAccessError(
                     f"cannot assign {type(value).__name__.lower()} {name!r} before Module.__init__() call; "
                     "start __init__ with super().__init__()"
                 )
@@ -111,19 +112,19 @@ class Module(ModuleState, ModuleHooks):
             self.register_buffer(name, value, value.persistent)
         elif name in tables["_parameters"]:
             if value is not None:
-                raise TypeError(
+                raise ArgumentError(
                     f"cannot assign '{type(value).__name__}' as parameter {name!r} (weft.nn.Parameter or None expected)"
                 )
             tables["_parameters"][name] = None
         elif name in tables["_modules"] and value is None:
             tables["_modules"][name] = None
         elif name in tables["_modules"]:
-            raise TypeError(
+            raise ArgumentError(
                 f"cannot assign '{type(value).__name__}' as child module {name!r} (Module or None expected)"
             )
         elif name in tables["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(
+                raise ArgumentError(
                     f"cannot assign '{type(value).__name__}' object to buffer {name!r} (weft.Tensor or None expected)"
                 )
             tables["_buffers"][name] = value
@@ -162,12 +163,12 @@ class Module(ModuleState, ModuleHooks):
         self._check_name(name, "parameter", self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
-                raise TypeError(
+                raise ArgumentError(
                     f"cannot assign '{type(param).__name__}' object to parameter {name!r} (weft.nn.Parameter or None "
                     "required)"
                 )
             if param.node is not None:
-                raise ValueError(
+                raise InvalidValueError(
                     f"cannot assign non-leaf Tensor to parameter {name!r}; model parameters must be created explicitly: "
                     "use .detach() first"
                 )
@@ -177,7 +178,7 @@ class Module(ModuleState, ModuleHooks):
         """Add a tensor that is saved with the module but not trained."""
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
+            raise ArgumentError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer {name!r} (weft Tensor or None required)"
             )
         self._buffers[name] = tensor
@@ -186,7 +187,7 @@ class Module(ModuleState, ModuleHooks):
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a part under a name."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            raise ArgumentError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._modules)
         self._modules[name] = module
         if module is not None:
@@ -196,39 +197,41 @@ class Module(ModuleState, ModuleHooks):
 
     def _check_name(self, name: Any, kind: str, table: dict[str, Any]) -> None:
         if "_parameters" not in self.__dict__:
-            raise AttributeError(f"cannot assign {kind} before Module.__init__() call; call super().__init__() first")
+            raise AttributeAccessError(
+                f"cannot assign {kind} before Module.__init__() call; call super().__init__() first"
+            )
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+            raise ArgumentError(f"{kind} name should be a string, got {type(name).__name__}")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain ".", got {name!r}')
+            raise EntryError(f'{kind} name can\'t contain ".", got {name!r}')
         if name == "":
-            raise KeyError(f'{kind} name can\'t be empty string ""')
+            raise EntryError(f'{kind} name can\'t be empty string ""')
         if hasattr(self, name) and name not in table and name != "summary":
-            raise KeyError(f"attribute {name!r} already exists")
+            raise EntryError(f"attribute {name!r} already exists")
 
     def get_submodule(self, target: str) -> Module:
         """The part at a dotted path."""
         module: Any = self
         for part in target.split(".") if target else ():
             if not hasattr(module, part):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
+                raise AttributeAccessError(f"{type(module).__name__} has no attribute `{part}`")
             module = getattr(module, part)
             if not isinstance(module, Module):
-                raise AttributeError(f"`{part}` is not an nn.Module")
+                raise AttributeAccessError(f"`{part}` is not an nn.Module")
         return module
 
     def get_parameter(self, target: str) -> Parameter:
         path, _, name = target.rpartition(".")
         found = getattr(self.get_submodule(path), name)
         if not isinstance(found, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter")
+            raise AttributeAccessError(f"`{name}` is not an nn.Parameter")
         return found
 
     def get_buffer(self, target: str) -> Tensor:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if name not in module._buffers:
-            raise AttributeError(f"`{name}` is not a buffer")
+            raise AttributeAccessError(f"`{name}` is not a buffer")
         return module._buffers[name]
 
     # ------------------------------------------------------------------------------ walking
@@ -295,7 +298,7 @@ class Module(ModuleState, ModuleHooks):
     def train(self: M, mode: bool = True) -> M:
         """Switch this module and its parts to training (dropout drops, batch norm counts) or not."""
         if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
+            raise InvalidValueError("training mode is expected to be boolean")
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -350,7 +353,9 @@ class Module(ModuleState, ModuleHooks):
             return self
         kind = as_dtype(given[0])
         if kind.category < 2:
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={kind}")
+            raise ArgumentError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={kind}"
+            )
         return self._apply(lambda t: t.to(kind) if t.dtype.category >= 2 else t)
 
     def _to_kind(self: M, name: str) -> M:

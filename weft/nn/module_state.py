@@ -6,6 +6,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ArgumentError, StateError, UnsupportedError
 from ..tape.modes import no_grad
 from ..tape.node import Handle
 from ..tensor import Tensor
@@ -61,10 +62,10 @@ class ModuleState:
 
     def get_extra_state(self) -> Any:
         """Override to put something of your own into the state dict."""
-        raise NotImplementedError("override get_extra_state and set_extra_state together")
+        raise UnsupportedError("override get_extra_state and set_extra_state together")
 
     def set_extra_state(self, state: Any) -> None:
-        raise NotImplementedError("override get_extra_state and set_extra_state together")
+        raise UnsupportedError("override get_extra_state and set_extra_state together")
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadReport:
         """Copy values from a state dict; with `strict` every key must match, and every shape always must.
@@ -72,7 +73,7 @@ class ModuleState:
         If anything does not fit, the error lists all of it and the module is as it was before.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+            raise ArgumentError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         before = _remembered(self)
         missing: list[str] = []
         errors: list[str] = []
@@ -100,7 +101,7 @@ class ModuleState:
             errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ".")
         if errors:
             _put_back(before)
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
+            raise StateError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
         return report
 
     def _state_names(self) -> list[str]:

@@ -22,7 +22,7 @@ PACKAGES = {module: package for needed in EXTRAS.values() for package, module in
 
 
 class MissingExtraError(WeftError, ImportError):
-    """Something needs a library that is not installed."""
+    """Something needs a library that is not there."""
 
 
 def extra(module: str, purpose: str) -> Any:

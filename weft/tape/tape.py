@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AutogradError, ShapeError, TransformError
+from ..errors import AutogradError, InvalidValueError, ShapeError, TransformError
 from ..runtime.frames import is_ours
 from ..runtime.references import ALONE, references
 from .modes import FORWARD, mode, switches
@@ -359,7 +359,7 @@ def grad(
     """Gradients of Σ⟨output, grad_output⟩ with respect to `inputs`, returned instead of accumulated."""
     targets = _listed(inputs)
     if materialize_grads and allow_unused is False:
-        raise ValueError("grad: allow_unused must be True when materialize_grads is True")
+        raise InvalidValueError("grad: allow_unused must be True when materialize_grads is True")
     for target in targets:
         if not target.requires_grad:
             raise AutogradError(

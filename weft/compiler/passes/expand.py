@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import ArgumentError
 from ..graph.graph import Argument, Constant, Graph, Node, Source, Value
 
 _KNOWN: dict[Any, tuple[Graph, list[Any]] | None] = {}
@@ -75,7 +76,7 @@ def spliced(node: Node, parts: Graph, results: list[Any], nodes: list[Node]) -> 
             known[part.output] = node.inputs[part.op.position]
             continue
         if isinstance(part.op, Source) and not isinstance(part.op, Constant):
-            raise TypeError(f"the parts of {node.op.name} read a tensor that is not among their arguments")
+            raise ArgumentError(f"the parts of {node.op.name} read a tensor that is not among their arguments")
         copy = Node(part.op, tuple(known[v] for v in part.inputs), part.params, node.line)
         known.update(zip(part.outputs, copy.make(*((v.shape, v.dtype) for v in part.outputs)), strict=True))
         nodes.append(copy)

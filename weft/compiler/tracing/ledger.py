@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import ConditionError
 from ...tensor import Tensor
 from .counted import TENSOR_FORMS, Number
 from .surroundings import Place, is_same
@@ -201,7 +202,7 @@ class Ledger:
 
 
 def _no_function(*_: Any) -> Any:
-    raise AssertionError("not computed")
+    raise ConditionError("not computed")
 
 
 _WHOLE = frozenset({

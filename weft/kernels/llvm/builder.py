@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...errors import ArgumentError, InvalidValueError
 from ..math.library import Math
 from .control import Control
 from .memory import Memory
@@ -105,7 +106,7 @@ class Function(Memory, Control, Math):
         if x.lanes == lanes:
             return x
         if x.lanes != 1:
-            raise ValueError(f"splat: {x.lanes} lanes cannot become {lanes}")
+            raise InvalidValueError(f"splat: {x.lanes} lanes cannot become {lanes}")
         if not x.ir.startswith("%"):
             return Val(self, f"splat ({x.type} {x.ir})", x.kind, lanes)
         vector = f"<{lanes} x {x.type}>"
@@ -127,7 +128,7 @@ class Function(Memory, Control, Math):
     def binary(self, name: str, a: Any, b: Any) -> Val:
         a, b = self.pair(a, b)
         if LLVM_TYPES[a.kind] != LLVM_TYPES[b.kind]:
-            raise TypeError(f"{name}: operands {a!r} and {b!r} differ in type")
+            raise ArgumentError(f"{name}: operands {a!r} and {b!r} differ in type")
         flags = FLOAT_FLAGS + " " if name[0] == "f" else ""
         return self.emit(f"{name} {flags}{a.type} {a.ir}, {b.ir}", a.kind, a.lanes)
 

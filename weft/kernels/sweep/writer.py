@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import EntryError
 from ..body import Access, run_step
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
@@ -45,7 +46,7 @@ class Writer:
         for layer in reversed(self.env):
             if number in layer:
                 return layer[number]
-        raise KeyError(f"item {number} ({self.items[number]}) is not known here")
+        raise EntryError(f"item {number} ({self.items[number]}) is not known here")
 
     def known(self, number: int) -> bool:
         return any(number in layer for layer in self.env)
@@ -68,7 +69,7 @@ class Writer:
         elif item.what == "step":
             value = run_step(self.f, item.value, _Lookup(self))
         else:
-            raise KeyError(f"reduction {number} is not complete here")
+            raise EntryError(f"reduction {number} is not complete here")
         self.env[-1][number] = value
 
     def compute_level(self, level: int, turn: int, only: set[int] | None = None) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...data.text.folders import backend_in, read_config, roles_of
 from ...data.text.tokenizers import ROLES
-from ...errors import OptionError
+from ...errors import MissingFileError, OptionError
 from ...io.atomic import Path, replacing
 from ...io.bounded import load_json
 from ...io.errors import FileFormatError
@@ -50,7 +50,7 @@ class AutoTokenizer:
         """
         path = os.fspath(folder)
         if not os.path.isdir(path):
-            raise FileNotFoundError(f"AutoTokenizer: there is no folder {path!r}; Weft downloads none")
+            raise MissingFileError(f"AutoTokenizer: there is no folder {path!r}; Weft downloads none")
         backend, config = backend_in(path, read_config(path))
         config = {**config, **changes}
         config.setdefault("chat_template", _templates(path))

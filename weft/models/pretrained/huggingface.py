@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...errors import OptionError
+from ...errors import MissingFileError, OptionError
 from ...io.atomic import Path, replacing
 from ...io.bounded import load_json
 from ...io.errors import FileFormatError, HeaderError, UnsafeNameError
@@ -149,9 +149,9 @@ def _from_torchvision(file: str, name: Any, changes: dict[str, Any]) -> Module:
 def _config_fields(folder: str) -> dict[str, Any]:
     """config.json, with the tokens that generation_config.json names."""
     if not os.path.isdir(folder):
-        raise FileNotFoundError(f"from_pretrained: there is no folder or file {folder!r}; Weft downloads none")
+        raise MissingFileError(f"from_pretrained: there is no folder or file {folder!r}; Weft downloads none")
     if not os.path.isfile(os.path.join(folder, "config.json")):
-        raise FileNotFoundError(f"{folder}: expected config.json, found {_listing(folder)}")
+        raise MissingFileError(f"{folder}: expected config.json, found {_listing(folder)}")
     fields = _json(os.path.join(folder, "config.json"))
     if fields.get("quantization_config"):
         raise OptionError(f"{folder}: quantised weights are not supported; take the checkpoint in bfloat16 or float32")
@@ -314,9 +314,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
             return dict(read_state_dict(whole))
         if os.path.isfile(index):
             return _sharded(path, index)
-    raise FileNotFoundError(
-        f"{path}: expected {' or '.join(WEIGHTS)}, or an .index.json of one; found {_listing(path)}"
-    )
+    raise MissingFileError(f"{path}: expected {' or '.join(WEIGHTS)}, or an .index.json of one; found {_listing(path)}")
 
 
 def _sharded(folder: str, index: str) -> dict[str, Tensor]:
@@ -332,7 +330,7 @@ def _sharded(folder: str, index: str) -> dict[str, Tensor]:
         raise UnsafeNameError(f"{index}: shards must lie in the folder, got {', '.join(outside)}")
     absent = [file for file in files if not os.path.isfile(os.path.join(folder, file))]
     if absent:
-        raise FileNotFoundError(f"{index}: the shards {', '.join(absent)} are not there; found {_listing(folder)}")
+        raise MissingFileError(f"{index}: the shards {', '.join(absent)} are not there; found {_listing(folder)}")
     found = {file: read_state_dict(os.path.join(folder, file)) for file in files}
     lost = [key for key, file in places.items() if key not in found[file]]
     if lost:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, KeysView
 from typing import Any, ClassVar, Self
 
+from ...errors import ArgumentError, AttributeAccessError
 from ...tensor import Tensor
 from ...utils.pytree import register_pytree_node
 from ..text.cache import Cache, SourceCache
@@ -55,7 +56,9 @@ class ModelOutput(tuple):
     def __new__(cls, **results: Any) -> Self:
         unknown = [name for name in results if name not in cls.fields]
         if unknown:
-            raise TypeError(f"{cls.__name__}: expected fields among {', '.join(cls.fields)}, got {', '.join(unknown)}")
+            raise ArgumentError(
+                f"{cls.__name__}: expected fields among {', '.join(cls.fields)}, got {', '.join(unknown)}"
+            )
         present = {name: results[name] for name in cls.fields if results.get(name) is not None}
         self = super().__new__(cls, present.values())
         self.__dict__["_present"] = present
@@ -77,13 +80,13 @@ class ModelOutput(tuple):
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} cannot be changed; out.replace({name}=…) makes another")
+        raise AttributeAccessError(f"{type(self).__name__} cannot be changed; out.replace({name}=…) makes another")
 
     def __getitem__(self, key: str | int | slice) -> Any:
         if isinstance(key, str):
             return self._present[key]
         if isinstance(key, tuple):
-            raise TypeError(
+            raise ArgumentError(
                 f"{type(self).__name__}: expected a name, a number or a slice, got {key}; index {self._main}"
             )
         return tuple.__getitem__(self, key)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ... import nn
-from ...errors import OptionError
+from ...errors import MissingFileError, OptionError
 from ...io import load_file, load_torch
 from ...io.atomic import Path
 from ...tensor import Tensor
@@ -74,7 +74,7 @@ def read_state_dict(file: Path) -> Mapping[str, Tensor]:
     are not in memory twice: copy the values into a model at once.
     """
     if not os.path.isfile(file):
-        raise FileNotFoundError(f"weights: no file {os.fspath(file)!r}; Weft downloads none, give the path of a file")
+        raise MissingFileError(f"weights: no file {os.fspath(file)!r}; Weft downloads none, give the path of a file")
     tree = (load_file if os.fspath(file).endswith(".safetensors") else load_torch)(file, mmap=True)
     state = next(
         (tree[key] for key in WRAPPERS if isinstance(tree, Mapping) and isinstance(tree.get(key), Mapping)), tree

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import weft
 
 from ... import nn
-from ...errors import OptionError
+from ...errors import OptionError, UnsupportedError
 from ...nn.beyond.scores import AdditiveScore, Attention, GeneralScore, length_mask
 from ...tensor import Tensor
 from .recurrent_models import RecurrentEncoder, final_state
@@ -52,7 +52,7 @@ class Decoder(nn.Module):
 
     def step(self, x: Tensor, state: DecoderState) -> tuple[Tensor, Hidden, Tensor]:
         """Shape: x (B, E) → features (B, out_features), hidden (B, H), weights (B, S)"""
-        raise NotImplementedError(f"{type(self).__name__} must define step")
+        raise UnsupportedError(f"{type(self).__name__} must define step")
 
     def attend(self, query: Tensor, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context and weights of one query. Shape: (B, H) → (B, M), (B, S)"""

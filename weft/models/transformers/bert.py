@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import weft
 
 from ... import nn
-from ...errors import OptionError, ShapeError
+from ...errors import OptionError, ShapeError, UnsupportedError
 from ...tensor import Tensor
 from ..pretrained.label_losses import class_loss, next_token_loss, span_loss, token_loss
 from ..pretrained.outputs import (
@@ -252,7 +252,7 @@ class WithBody(PretrainedModel):
 
     def scores(self, encoded: Any) -> Tensor:
         """The logits of what the encoder returned."""
-        raise NotImplementedError(f"{type(self).__name__} must define scores")
+        raise UnsupportedError(f"{type(self).__name__} must define scores")
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """That of tokens, or that of classes of a text."""

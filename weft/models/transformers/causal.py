@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import weft
 
 from ... import nn
-from ...errors import OptionError, ShapeError
+from ...errors import OptionError, ShapeError, UnsupportedError
 from ...tensor import Tensor
 from ..pretrained.label_losses import class_loss, next_token_loss, token_loss
 from ..pretrained.outputs import (
@@ -102,10 +102,10 @@ class _WithCausalBody(PretrainedModel):
 
     def scores(self, x: Tensor, input_ids: Tensor) -> Tensor:
         """The logits of the last hidden states (B, T, C)."""
-        raise NotImplementedError(f"{type(self).__name__} must define scores")
+        raise UnsupportedError(f"{type(self).__name__} must define scores")
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} must define loss")
+        raise UnsupportedError(f"{type(self).__name__} must define loss")
 
     def forward(
         self,

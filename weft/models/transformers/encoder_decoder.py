@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import weft
 
 from ... import nn
-from ...errors import OptionError
+from ...errors import OptionError, UnsupportedError
 from ...tensor import Tensor
 from ..pretrained.label_losses import token_loss
 from ..pretrained.outputs import BaseModelOutput, ModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
@@ -100,7 +100,7 @@ class EncoderDecoder(PretrainedModel):
     @property
     def reader(self) -> TwoStacks:
         """The encoder and the decoder."""
-        raise NotImplementedError(f"{type(self).__name__} must define reader")
+        raise UnsupportedError(f"{type(self).__name__} must define reader")
 
     @property
     def stacks(self) -> tuple[nn.Module, nn.Module]:
@@ -135,7 +135,7 @@ class EncoderDecoder(PretrainedModel):
 
     def scores(self, x: Tensor) -> Tensor:
         """(*, C) → (*, V)"""
-        raise NotImplementedError(f"{type(self).__name__} must define scores")
+        raise UnsupportedError(f"{type(self).__name__} must define scores")
 
     def start(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> SourceState:
         """The encoded source: what `step` begins with."""

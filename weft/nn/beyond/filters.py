@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 
+from ...errors import InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
 from ..module import Module
@@ -34,7 +35,7 @@ FILTER_KERNELS: dict[str, tuple[list[list[float]], float]] = {  # name: (kernel,
 def filter_kernel(name: str, dtype: Any = None) -> Tensor:
     """One of the kernels of N1 example 3.1 and N2 §6.2.1 by name: (K, K)."""
     if name not in FILTER_KERNELS:
-        raise ValueError(f"filter_kernel: no filter {name!r}; there are {', '.join(FILTER_KERNELS)}")
+        raise InvalidValueError(f"filter_kernel: no filter {name!r}; there are {', '.join(FILTER_KERNELS)}")
     rows, divisor = FILTER_KERNELS[name]
     return weft.tensor(rows, dtype=dtype or weft.get_default_dtype()) / divisor
 
@@ -84,7 +85,9 @@ def cross_correlation(input: Tensor, kernel: Tensor, mode: str = "full") -> Tens
     """
     n = kernel.ndim
     if n not in _CONVOLUTIONS or input.ndim < n:
-        raise ValueError(f"cross_correlation: kernel {tuple(kernel.shape)} needs 1 to 3 dimensions, input as many")
+        raise InvalidValueError(
+            f"cross_correlation: kernel {tuple(kernel.shape)} needs 1 to 3 dimensions, input as many"
+        )
     lead, lengths = input.shape[: input.ndim - n], input.shape[input.ndim - n :]
     x = F.pad(input.reshape(-1, 1, *lengths), _overlap(kernel.shape, mode))  # (Π lead, 1, L + padding …)
     y = _CONVOLUTIONS[n](x, kernel.reshape(1, 1, *kernel.shape))
@@ -107,5 +110,5 @@ def _overlap(size: tuple[int, ...], mode: str) -> list[int]:
         "valid": [(0, 0) for _ in size],
     }
     if mode not in sides:
-        raise ValueError(f"mode must be one of {tuple(sides)}, but got {mode!r}")
+        raise InvalidValueError(f"mode must be one of {tuple(sides)}, but got {mode!r}")
     return [side for pair in reversed(sides[mode]) for side in pair]

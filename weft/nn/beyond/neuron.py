@@ -10,6 +10,7 @@ from typing import Any
 
 import weft
 
+from ...errors import InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -77,7 +78,7 @@ class TemperatureSoftmax(Activation):
     def __init__(self, temperature: float = 1.0, dim: int = -1, learnable: bool = False) -> None:
         super().__init__()
         if not temperature > 0:
-            raise ValueError(f"TemperatureSoftmax: temperature must be positive, got {temperature}")
+            raise InvalidValueError(f"TemperatureSoftmax: temperature must be positive, got {temperature}")
         self.dim = dim
         self.temperature = Parameter(weft.tensor(float(temperature))) if learnable else temperature
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import InvalidValueError
 from ...tensor import Tensor
 from ..module import Module
 
@@ -63,7 +64,7 @@ class _ChannelPool(Module):
     def _windows(self, input: Tensor) -> Tensor:
         """(N, C, *) → (N, C′, *, kernel_size)."""
         if input.shape[1] < self.kernel_size:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{type(self).__name__}: kernel_size {self.kernel_size} is larger than the {input.shape[1]} channels of "
                 f"an input {tuple(input.shape)}"
             )
@@ -116,7 +117,9 @@ class Maxout(Module):
     def forward(self, input: Tensor) -> Tensor:
         size = input.shape[self.dim]
         if size % self.pieces:
-            raise ValueError(f"Maxout: {size} features along dim {self.dim} are not a multiple of pieces={self.pieces}")
+            raise InvalidValueError(
+                f"Maxout: {size} features along dim {self.dim} are not a multiple of pieces={self.pieces}"
+            )
         dim = self.dim % input.ndim
         return input.unflatten(dim, (size // self.pieces, self.pieces)).max(dim + 1)[0]
 

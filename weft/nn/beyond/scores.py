@@ -13,7 +13,7 @@ from typing import Any
 
 import weft
 
-from ...errors import OptionError, ShapeError
+from ...errors import OptionError, ShapeError, UnsupportedError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -101,7 +101,7 @@ class Score(Module):
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
         """Shape: (*, L, Q), (*, S, ·) → (*, L, S)"""
-        raise NotImplementedError(f"{type(self).__name__} must define compare")
+        raise UnsupportedError(f"{type(self).__name__} must define compare")
 
 
 class DotScore(Score):

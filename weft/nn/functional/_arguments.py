@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ...ops.core.operands import python_int
 from ...tensor import Tensor
 
@@ -30,7 +30,7 @@ def per_dimension(value: Any, n: int, name: str, what: str, lowest: int | None =
 def batched(input: Tensor, n: int, name: str, channels: bool = True) -> tuple[Tensor, bool]:
     """The input with a batch dimension (N, C, *spatial), and whether it had to be added."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     rank = n + channels
     if input.ndim not in (rank, rank + 1):
         raise ShapeError(

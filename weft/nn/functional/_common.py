@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dtype import LOW_PRECISION, dtype, result_dtype
-from ...errors import DtypeError
+from ...errors import ArgumentError, DtypeError, InvalidValueError
 from ...ops.core.primitive import PRIMITIVES, update
 from ...ops.core.together import together
 from ...refusal import reword
@@ -20,7 +20,7 @@ from ...tensor import Tensor
 def require_tensor(value: Any, name: str, argument: str = "input") -> None:
     """Refuse anything but a tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: argument '{argument}' must be a Tensor, not {type(value).__name__}; wrap it in weft.tensor"
         )
 
@@ -82,7 +82,9 @@ def chosen_reduction(name: str, reduction: str, size_average: bool | None = None
             stacklevel=3,
         )
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{name}: {reduction} is not a valid value for reduction; choose 'none', 'mean' or 'sum'")
+        raise InvalidValueError(
+            f"{name}: {reduction} is not a valid value for reduction; choose 'none', 'mean' or 'sum'"
+        )
     return reduction
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import weft
 
 from ...dtype import BOOL, INTEGER, int64
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import DivisionError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...ops.core.primitive import update, write_out
 from ...ops.core.together import with_slope
 from ...ops.index.places import check_places
@@ -85,7 +85,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """min(max(x, min_val), max_val); the slope is 1 strictly between the two, else 0. Shape: any → the same."""
     require_tensor(input, "hardtanh")
     if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} > {max_val}")
+        raise InvalidValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} > {max_val}")
     kind = input.dtype
     if kind.is_complex or kind.category == BOOL:
         raise DtypeError(f"hardtanh: {kind} inputs are not supported; convert with .float()")
@@ -173,7 +173,9 @@ def rrelu(
     Shape: any → the same
     """
     if lower > upper:
-        raise ValueError(f"rrelu: lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
+        raise InvalidValueError(
+            f"rrelu: lower bound should be less than or equal to the upper bound, got {lower} > {upper}"
+        )
     if not training:
         y = leaky_relu(input, (lower + upper) / 2, inplace)
         return y if inplace else y.contiguous()
@@ -209,7 +211,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x − lambd for x > lambd, x + lambd for x < −lambd, 0 between. Shape: any → the same."""
     if not lambd >= 0:
-        raise ValueError(f"softshrink: lambda must be at least 0, but found {lambd}")
+        raise InvalidValueError(f"softshrink: lambda must be at least 0, but found {lambd}")
     return pointwise("softshrink", input, False, lambda x: x - x.clamp(-lambd, lambd))
 
 
@@ -256,7 +258,7 @@ def selu_(input: Tensor) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x for x > 0, α (e^(x/α) − 1) below: an `elu` with a continuous slope. Shape: any → the same."""
     if alpha == 0:
-        raise ZeroDivisionError("celu: alpha cannot be 0 for CELU; take relu instead")
+        raise DivisionError("celu: alpha cannot be 0 for CELU; take relu instead")
     return pointwise("celu", input, inplace, lambda x: x.relu() + alpha * (x.clamp(max=0) / alpha).expm1())
 
 
@@ -301,7 +303,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         body = lambda x: x * ((x * math.sqrt(0.5)).erf() * 0.5 + 0.5)
         return pointwise("gelu", input, False, body, keep=with_slope)
     if not (isinstance(approximate, str) and approximate == "tanh"):
-        raise ValueError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
+        raise InvalidValueError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
 
     def body(x: Tensor) -> Tensor:
         inner = x * (x * x * (0.044715 * math.sqrt(2 / math.pi)) + math.sqrt(2 / math.pi))

@@ -7,7 +7,7 @@ import math
 import weft
 
 from ...dtype import bool_, dtype, float32
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...ops.layers.attention import ATTENTION, attention_weights
 from ...ops.linalg.contract import AFFINE, LINEAR
 from ...ops.shape.shape import broadcast_shapes
@@ -150,7 +150,7 @@ def _check_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
     if mask is None:
         return
     if is_causal:
-        raise ValueError(f"{name}: explicit attn_mask should not be set when is_causal=True")
+        raise InvalidValueError(f"{name}: explicit attn_mask should not be set when is_causal=True")
     if mask.dtype not in (bool_, query.dtype, float32):
         raise DtypeError(
             f"{name}: expected attn_mask dtype to be bool or float or to match query dtype, but got {mask.dtype} and "
@@ -232,12 +232,14 @@ def _projected(
     biases = (None,) * 3 if bias is None else bias.chunk(3)
     if isinstance(weights, tuple):
         if any(w is None for w in weights):
-            raise ValueError(
+            raise InvalidValueError(
                 "multi_head_attention_forward: use_separate_proj_weight is True but q_proj_weight, k_proj_weight or "
                 "v_proj_weight is None"
             )
     elif weights is None:
-        raise ValueError("multi_head_attention_forward: use_separate_proj_weight is False but in_proj_weight is None")
+        raise InvalidValueError(
+            "multi_head_attention_forward: use_separate_proj_weight is False but in_proj_weight is None"
+        )
     elif query is key and key is value:
         return linear(query, weights, bias).chunk(3, -1)
     else:
@@ -291,7 +293,7 @@ def _static(what: str, given: Tensor, rows: int, head_width: int) -> Tensor:
 
 def _refuse_static(*given: Tensor | None) -> None:
     if any(x is not None for x in given):
-        raise ValueError("multi_head_attention_forward: bias cannot be added to static key or value")
+        raise InvalidValueError("multi_head_attention_forward: bias cannot be added to static key or value")
 
 
 def _merged_mask(
@@ -357,7 +359,7 @@ def _check_heads(
             f"{tuple(value.shape[:-1])}"
         )
     if is_causal and attn_mask is None:
-        raise ValueError(f"{name}: need attn_mask if specifying the is_causal hint")
+        raise InvalidValueError(f"{name}: need attn_mask if specifying the is_causal hint")
     for what, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
         if mask is not None and mask.dtype is not bool_ and not mask.is_floating_point():
             raise DtypeError(f"{name}: only bool and floating types of {what} are supported, got {mask.dtype}")

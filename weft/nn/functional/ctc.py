@@ -7,7 +7,7 @@ from typing import Any
 import weft
 
 from ...dtype import FLOAT, float16
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, require_float, require_tensor
 
@@ -110,7 +110,9 @@ def _lengths(what: str, lengths: Any, examples: int) -> Tensor:
     if lengths.shape[0] != examples:
         raise ShapeError(f"ctc_loss: {what} must be of size batch_size, {examples}, got {lengths.shape[0]}")
     if any_true(lengths < 0):
-        raise ValueError(f"ctc_loss: expected {what} to have value at least 0, but got value {int(lengths.min())}")
+        raise InvalidValueError(
+            f"ctc_loss: expected {what} to have value at least 0, but got value {int(lengths.min())}"
+        )
     return lengths
 
 
@@ -154,7 +156,7 @@ def _check(scores: Tensor, labels: Tensor, steps: Tensor, sizes: Tensor, blank: 
     if examples == 0 or scores.numel() == 0:
         raise ShapeError(f"ctc_loss: log_probs tensor must not be empty, got shape {tuple(scores.shape)}")
     if not 0 <= blank < classes:
-        raise ValueError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
+        raise InvalidValueError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
     if any_true(steps > time):
         raise ShapeError(
             f"ctc_loss: expected input_lengths to have value at most {time}, but got value {int(steps.max())}"

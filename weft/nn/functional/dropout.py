@@ -7,7 +7,7 @@ import warnings
 
 import weft
 
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...ops.core.primitive import update
 from ...tensor import Tensor
 from ._common import require_tensor
@@ -77,7 +77,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 def _check(name: str, input: Tensor, p: float) -> None:
     require_tensor(input, name)
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
+        raise InvalidValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
 
 
 def _require_channels(name: str, input: Tensor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weft
 
 from ...dtype import int32, int64
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...ops.index.places import check_places
 from ...tensor import Tensor
 from ._common import any_true, require_tensor, widened
@@ -104,7 +104,9 @@ def _rows(weight: Tensor, input: Tensor, by_frequency: bool) -> Tensor:
 
 def _check_sparse(name: str, by_frequency: bool) -> None:
     if by_frequency:
-        raise ValueError(f"{name}: scale_grad_by_freq is not supported with sparse gradients; use one of the two")
+        raise InvalidValueError(
+            f"{name}: scale_grad_by_freq is not supported with sparse gradients; use one of the two"
+        )
 
 
 def _renormalize(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
@@ -223,7 +225,7 @@ def _check_bag(
     name = "embedding_bag"
     require_tensor(input, name)
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"{name}: mode has to be one of sum, mean or max, got {mode!r}")
+        raise InvalidValueError(f"{name}: mode has to be one of sum, mean or max, got {mode!r}")
     if input.ndim == 2 and offsets is not None:
         raise ShapeError(f"{name}: if input is 2D, then offsets has to be None: each row {tuple(input.shape)} is a bag")
     if input.ndim == 1 and (offsets is None or offsets.ndim != 1):
@@ -233,7 +235,7 @@ def _check_bag(
         raise ShapeError(f"{name}: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
     if per_sample_weights is not None:
         if mode != "sum":
-            raise ValueError(f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}')")
+            raise InvalidValueError(f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}')")
         if per_sample_weights.shape != input.shape:
             raise ShapeError(
                 f"{name}: per_sample_weights {tuple(per_sample_weights.shape)} must have the same shape as the input "
@@ -246,5 +248,5 @@ def _check_bag(
             )
     if mode == "max" and (sparse or by_frequency):
         what = "sparse weights" if sparse else "scaling the gradient by the frequency"
-        raise ValueError(f"{name}: max mode does not support {what}")
+        raise InvalidValueError(f"{name}: max mode does not support {what}")
     _check_lookup(name, input, weight)

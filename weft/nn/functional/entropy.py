@@ -7,7 +7,7 @@ from typing import Any
 import weft
 
 from ...dtype import int64, uint8
-from ...errors import DtypeError, IndexRangeError, OptionError, ShapeError
+from ...errors import DtypeError, IndexRangeError, InvalidValueError, OptionError, ShapeError
 from ...ops.core.together import together
 from ...ops.index.places import check_places
 from ...ops.layers.fused import CLASS_ENTROPY
@@ -140,7 +140,7 @@ def cross_entropy(
     require_tensor(input, name)
     require_tensor(target, name, "target")
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"{name}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise InvalidValueError(f"{name}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     probabilities = target.shape == input.shape
     if probabilities:
         _check_probabilities(name, input, target, weight, ignore_index)
@@ -328,7 +328,7 @@ def _check_probabilities(name: str, input: Tensor, target: Tensor, weight: Tenso
             f"{tuple(input.shape)}), got {target.dtype}"
         )
     if ignore_index >= 0:
-        raise ValueError(f"{name}: ignore_index is not supported for floating point target, got {ignore_index}")
+        raise InvalidValueError(f"{name}: ignore_index is not supported for floating point target, got {ignore_index}")
     require_float(input, name)
     if input.ndim == 0:
         raise ShapeError(f"{name}: expected an input with 1 or more dimensions (got 0)")

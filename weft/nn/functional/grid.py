@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...dtype import FLOAT
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, InvalidValueError, ShapeError, UnsupportedError
 from ...tensor import Tensor, wrap
 from ._arguments import spatial, total
 
@@ -60,9 +60,9 @@ def grid_sample(
 
 def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', but got: {mode!r}")
+        raise InvalidValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', but got: {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(
+        raise InvalidValueError(
             f"grid_sample: padding_mode must be 'zeros', 'border', or 'reflection', but got: {padding_mode!r}"
         )
     if input.dtype is not grid.dtype or input.dtype.category != FLOAT:
@@ -152,7 +152,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if theta.dtype.category != FLOAT:
         raise DtypeError(f"affine_grid: Expected theta to have floating point type, but got {theta.dtype}")
     if n not in (2, 3):
-        raise NotImplementedError(f"affine_grid: only supports 4D and 5D sizes, for 2D and 3D grids, got size {size}")
+        raise UnsupportedError(f"affine_grid: only supports 4D and 5D sizes, for 2D and 3D grids, got size {size}")
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (n, n + 1) or theta.shape[0] != size[0]:
         raise ShapeError(
             f"affine_grid: Expected a batch of {size[0]} affine matrices of shape {n}x{n + 1} for size {size}. Got "

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import weft
 
 from ...dtype import FLOAT
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...ops.core.together import together
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, common_type, reduced, require_tensor, widened
@@ -70,7 +70,7 @@ def smooth_l1_loss(
     """d² / (2β) where |d| < β, else |d| − β/2, for d = x − t. Shape: (*), (*) → () or (*)."""
     reduction = chosen_reduction("smooth_l1_loss", reduction, size_average, reduce)
     if beta < 0:
-        raise ValueError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
+        raise InvalidValueError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     x, t = _pair("smooth_l1_loss", input, target, floating=True)
@@ -91,7 +91,7 @@ def huber_loss(
     """
     reduction = chosen_reduction("huber_loss", reduction)
     if delta <= 0:
-        raise ValueError(f"huber_loss: does not support non-positive values for delta, got {delta}")
+        raise InvalidValueError(f"huber_loss: does not support non-positive values for delta, got {delta}")
     x, t = _pair("huber_loss", input, target, floating=True)
 
     def distance(x: Tensor, t: Tensor) -> Tensor:
@@ -123,11 +123,11 @@ def gaussian_nll_loss(
     if isinstance(var, Tensor):
         var = _fitting_variance(name, input, *widened(var))
         if any_true(var < 0):
-            raise ValueError(f"{name}: var has negative entry/entries, the smallest is {float(var.min())}")
+            raise InvalidValueError(f"{name}: var has negative entry/entries, the smallest is {float(var.min())}")
         var = var + (var.detach().clamp(min=eps) - var.detach())
         logarithm = var.log()
     elif var < 0:
-        raise ValueError(f"{name}: var has negative entry/entries: {var}")
+        raise InvalidValueError(f"{name}: var has negative entry/entries: {var}")
     else:
         var = max(var, eps)
         logarithm = math.log(var)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import weft
 
 from ...dtype import FLOAT, get_default_dtype, int64, result_dtype
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, log1pexp, reduced, require_float, require_tensor, widened
 from .activation import logsigmoid
@@ -59,7 +59,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise ShapeError(f"pdist: only supports 2D tensors, got: {input.ndim}D of shape {tuple(input.shape)}")
     require_float(input, "pdist")
     if p < 0:
-        raise ValueError(f"pdist: only supports non-negative p values, got {p}")
+        raise InvalidValueError(f"pdist: only supports non-negative p values, got {p}")
     first, second = weft.triu_indices(input.shape[0], input.shape[0], 1).unbind(0)
     difference = input.index_select(0, first) - input.index_select(0, second)  # (pairs, D)
     if input.shape[1] == 0:
@@ -149,7 +149,7 @@ def hinge_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: st
     if target.shape != input.shape:
         raise ShapeError(f"hinge_loss: input {tuple(input.shape)} and target {tuple(target.shape)} must have one shape")
     if any_true((target != 1) & (target != -1)):
-        raise ValueError("hinge_loss: targets must be 1 or -1; of classes 0 and 1 make them with 2 * target - 1")
+        raise InvalidValueError("hinge_loss: targets must be 1 or -1; of classes 0 and 1 make them with 2 * target - 1")
     return reduced((margin - target * input).relu(), reduction)
 
 
@@ -204,7 +204,7 @@ def multi_margin_loss(
 def _check_multi_margin(name: str, input: Tensor, target: Tensor, p: int, weight: Tensor | None) -> None:
     require_float(input, name)
     if p not in (1, 2):
-        raise ValueError(f"{name}: only p == 1 and p == 2 supported, got {p}")
+        raise InvalidValueError(f"{name}: only p == 1 and p == 2 supported, got {p}")
     if input.ndim > 2 or 0 in input.shape[-1:]:
         raise ShapeError(
             f"{name}: expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
@@ -326,7 +326,7 @@ def _triplet(
     reduction: str,
 ) -> Tensor:
     if margin <= 0:
-        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
+        raise InvalidValueError(f"{name}: margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(
             f"{name}: the anchor, positive, and negative tensors are expected to have the same number of dimensions, "

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import weft
 
 from ...dtype import LOW_PRECISION, finfo, float32
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...ops.layers.fused import CHANNEL_NORMALIZE, ROW_NORMALIZE
 from ...tape.modes import mode
 from ...tensor import Tensor
@@ -144,7 +144,7 @@ def group_norm(
         raise ShapeError(f"{name}: expected at least 2 dimensions for input tensor but received {input.ndim}")
     examples, channels = input.shape[:2]
     if num_groups <= 0:
-        raise ValueError(f"{name}: expected num groups to be greater than 0, got {num_groups}")
+        raise InvalidValueError(f"{name}: expected num groups to be greater than 0, got {num_groups}")
     if channels % num_groups:
         raise ShapeError(
             f"{name}: expected number of channels in input to be divisible by num_groups, but got input of shape "
@@ -231,12 +231,12 @@ def _check_batch_norm(
     name = "batch_norm"
     _check_input(name, input)
     if not isinstance(momentum, (int, float)) and mode.tracer is None:
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: argument 'momentum' must be float, not {type(momentum).__name__}; for a cumulative average pass "
             "1 / number of batches seen"
         )
     if eps < 0 or (training and eps == 0):
-        raise ValueError(
+        raise InvalidValueError(
             f"{name}: eps must be {'positive during training' if training else 'non-negative'}, but got {eps}"
         )
     _check_statistics(name, running_mean, running_var)
@@ -280,7 +280,7 @@ def _check_types(name: str, input: Tensor, parameters: dict[str, Tensor | None])
 def _last_sizes(name: str, input: Tensor, normalized_shape: Sequence[int], parameters: dict[str, Tensor | None]) -> int:
     """The number of elements that `normalized_shape` covers, after checking that the last dimensions have its sizes."""
     if isinstance(normalized_shape, int):
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: argument 'normalized_shape' must be tuple of ints, not int; write ({normalized_shape},)"
         )
     shape = tuple(normalized_shape)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dtype import FLOAT, float64, uint8
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, InvalidValueError, ShapeError, UnsupportedError
 from ...ops.core.operands import python_int
 from ...ops.layers.sliding import RESAMPLE, Taps
 from ...tensor import Tensor
@@ -173,22 +173,22 @@ def _resampled_bytes(input: Tensor, sizes: Any, scales: Any, mode: str, align_co
 def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
     known = (*NEAREST, "area", *RANK)
     if not 3 <= input.ndim <= 5 or mode not in known:
-        raise NotImplementedError(
+        raise UnsupportedError(
             f"interpolate: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: "
             f"{' | '.join(known)} (got {mode})"
         )
     if mode in RANK and RANK[mode] != input.ndim:
-        raise NotImplementedError(f"interpolate: Got {input.ndim}D input, but {mode} mode needs {RANK[mode]}D input")
+        raise UnsupportedError(f"interpolate: Got {input.ndim}D input, but {mode} mode needs {RANK[mode]}D input")
     if align_corners is not None and mode not in SMOOTH:
-        raise ValueError(
+        raise InvalidValueError(
             "interpolate: align_corners option can only be set with the interpolating modes: " + " | ".join(SMOOTH)
         )
     if antialias and mode not in FILTERS:
-        raise ValueError(
+        raise InvalidValueError(
             f"interpolate: Anti-alias option is restricted to {', '.join(FILTERS)} modes and a 4-D input, got {mode}"
         )
     if mode == "lanczos" and not antialias:
-        raise ValueError("interpolate: Lanczos mode requires antialias=True")
+        raise InvalidValueError("interpolate: Lanczos mode requires antialias=True")
 
 
 def _wanted(
@@ -197,19 +197,19 @@ def _wanted(
     """The output sizes, and the scale to use for each dimension (None: the ratio of the sizes)."""
     n = input.ndim - 2
     if size is not None and scale_factor is not None:
-        raise ValueError("interpolate: only one of size or scale_factor should be defined")
+        raise InvalidValueError("interpolate: only one of size or scale_factor should be defined")
     if size is None and scale_factor is None:
-        raise ValueError("interpolate: either size or scale_factor should be defined")
+        raise InvalidValueError("interpolate: either size or scale_factor should be defined")
     given, what = (size, "output size") if size is not None else (scale_factor, "scale_factor")
     values = tuple(given) if isinstance(given, (tuple, list)) else (given,) * n
     if len(values) != n:
-        raise ValueError(
+        raise InvalidValueError(
             f"interpolate: Input and {what} must have the same number of spatial dimensions, but got input with "
             f"spatial dimensions of {list(spatial(input, n))} and {what} of {values}"
         )
     if size is not None:
         if recompute:
-            raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size.")
+            raise InvalidValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size.")
         return tuple(python_int(v, "interpolate") for v in values), (None,) * n
     factors = tuple(float(v) for v in values)
     sizes = tuple(int(length * factor) for length, factor in zip(spatial(input, n), factors, strict=True))

@@ -12,6 +12,7 @@ from typing import Any
 
 import weft
 
+from ...errors import ArgumentError, StateError
 from ...sizes import Size
 from ...tape.modes import mode
 from ...tape.node import Node, counter
@@ -80,7 +81,7 @@ class SparseRows:
 
     def _need_coalesced(self, name: str) -> None:
         if not self._coalesced:
-            raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
+            raise StateError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
 
     def _indices(self) -> Tensor:
         return self._index.unsqueeze(0)
@@ -109,7 +110,7 @@ class SparseRows:
 
     def __mul__(self, factor: Any) -> SparseRows:
         if not isinstance(factor, numbers.Number) and factor.ndim:
-            raise TypeError("SparseRows: can only be multiplied by a number; use to_dense() first")
+            raise ArgumentError("SparseRows: can only be multiplied by a number; use to_dense() first")
         return self._with(self._rows * factor)
 
     __rmul__ = __mul__

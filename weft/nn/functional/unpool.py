@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...ops.create.sample import rand
 from ...ops.layers.largest import PLACE_AT_LARGEST
 from ...tensor import Tensor, wrap
@@ -106,12 +106,12 @@ def _fractional_counts(name: str, n: int, x: Tensor, output_size: Any, output_ra
     if output_size is not None:
         return per_dimension(output_size, n, name, "output_size", 0)
     if output_ratio is None:
-        raise ValueError(f"{name}: requires specifying either an output_size or an output_ratio")
+        raise InvalidValueError(f"{name}: requires specifying either an output_size or an output_ratio")
     ratios = tuple(output_ratio) if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * n
     if len(ratios) != n:
         raise ShapeError(f"{name}: output_ratio must be one number or {n}, got {ratios}")
     if not all(0 < ratio < 1 for ratio in ratios):
-        raise ValueError(f"{name}: output_ratio must be between 0 and 1 (got {ratios})")
+        raise InvalidValueError(f"{name}: output_ratio must be between 0 and 1 (got {ratios})")
     return tuple(int(length * ratio) for length, ratio in zip(spatial(x, n), ratios, strict=True))
 
 
@@ -221,7 +221,7 @@ def _unpooled_sizes(
         )
     for size_, normal, step in zip(wanted, natural, stride, strict=True):
         if not normal - step < size_ < normal + step:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name}: invalid output_size {wanted} (each must be between {natural} - stride and {natural} + stride)"
             )
     return wanted

@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 
+from ...errors import ConditionError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -105,7 +106,7 @@ class Hardtanh(Activation):
         self.max_val = _renamed("max_value", "max_val", max_value, max_val)
         self.inplace = inplace
         if not self.max_val > self.min_val:
-            raise AssertionError(f"Hardtanh: max_val must be larger than min_val, got {self.max_val} ≤ {self.min_val}")
+            raise ConditionError(f"Hardtanh: max_val must be larger than min_val, got {self.max_val} ≤ {self.min_val}")
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)

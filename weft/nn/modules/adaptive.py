@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import weft
 
-from ...errors import ShapeError
+from ...errors import InvalidValueError, ShapeError
 from ...tensor import Tensor
 from .. import functional as F
 from ..container import ModuleList, Sequential
@@ -114,11 +114,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
 def _check_cutoffs(cutoffs: list[Any], n_classes: int) -> None:
     if not cutoffs:
-        raise ValueError("cutoffs should be a sequence of length larger than 0")
+        raise InvalidValueError("cutoffs should be a sequence of length larger than 0")
     increasing = all(a < b for a, b in pairwise(cutoffs))
     whole = all(int(c) == c for c in cutoffs)
     if not (increasing and whole and min(cutoffs) > 0 and max(cutoffs) <= n_classes - 1):
-        raise ValueError(
+        raise InvalidValueError(
             "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value "
             f"is between 1 and n_classes-1, got {cutoffs} with n_classes={n_classes}"
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 
+from ...errors import ConditionError, InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -151,8 +152,8 @@ def _time_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
 
 def _check_sizes(embed_dim: int, num_heads: int) -> None:
     if embed_dim <= 0 or num_heads <= 0:
-        raise ValueError(
+        raise InvalidValueError(
             f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead"
         )
     if embed_dim % num_heads:
-        raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+        raise ConditionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")

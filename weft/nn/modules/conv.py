@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import weft
 
+from ...errors import InvalidValueError, ShapeError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -89,18 +90,20 @@ class _ConvNd(Module):
 
     def _check_options(self) -> None:
         if self.groups <= 0:
-            raise ValueError("groups must be a positive integer")
+            raise InvalidValueError("groups must be a positive integer")
         if self.in_channels % self.groups:
-            raise ValueError("in_channels must be divisible by groups")
+            raise InvalidValueError("in_channels must be divisible by groups")
         if self.out_channels % self.groups:
-            raise ValueError("out_channels must be divisible by groups")
+            raise InvalidValueError("out_channels must be divisible by groups")
         if isinstance(self.padding, str):
             if self.padding not in PADDING_NAMES:
-                raise ValueError(f"Invalid padding string {self.padding!r}, should be one of {PADDING_NAMES}")
+                raise InvalidValueError(f"Invalid padding string {self.padding!r}, should be one of {PADDING_NAMES}")
             if self.padding == "same" and any(s != 1 for s in self.stride):
-                raise ValueError("padding='same' is not supported for strided convolutions")
+                raise InvalidValueError("padding='same' is not supported for strided convolutions")
         if self.padding_mode not in PADDING_MODES:
-            raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode={self.padding_mode!r}")
+            raise InvalidValueError(
+                f"padding_mode must be one of {PADDING_MODES}, but got padding_mode={self.padding_mode!r}"
+            )
 
     def _weight_shape(self) -> tuple[int, ...]:
         """(out, in / groups, *kernel); a transposed convolution has in and out changed over."""
@@ -257,7 +260,7 @@ class _ConvTranspose(_ConvNd):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+            raise InvalidValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(
             in_channels,
             out_channels,
@@ -284,7 +287,7 @@ class _ConvTranspose(_ConvNd):
         n = self.dimensions
         whole = input.ndim - n
         if len(output_size) not in (n, n + whole):
-            raise ValueError(
+            raise InvalidValueError(
                 f"ConvTranspose{n}D: for {input.ndim}D input, output_size must have {n} or {n + whole} elements "
                 f"(got {len(output_size)})"
             )
@@ -293,7 +296,7 @@ class _ConvTranspose(_ConvNd):
         least = [(size - 1) * s - 2 * p + d * (k - 1) + 1 for size, s, p, d, k in options]
         most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
         if any(not low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)):
-            raise ValueError(
+            raise InvalidValueError(
                 f"requested an output size of {tuple(output_size)}, but valid sizes range from {least} to {most} "
                 f"(for an input of {input.shape[-n:]})"
             )
@@ -357,13 +360,13 @@ class _LazyChannels(LazyModuleMixin):
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         n = self.dimensions
         if input.ndim not in (n + 1, n + 2):
-            raise RuntimeError(
+            raise ShapeError(
                 f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but got input of "
                 f"size: {input.shape}"
             )
         self.in_channels = input.shape[-n - 1]
         if self.in_channels % self.groups:
-            raise ValueError("in_channels must be divisible by groups")
+            raise InvalidValueError("in_channels must be divisible by groups")
         if self.has_uninitialized_params():
             self.weight.materialize(self._weight_shape())
             if self.bias is not None:

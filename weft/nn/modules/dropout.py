@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 
+from ...errors import InvalidValueError
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
@@ -42,7 +43,7 @@ class RandomlyDropped(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+            raise InvalidValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:
@@ -148,7 +149,7 @@ def monte_carlo(model: Module, x: Any, samples: int = 50) -> tuple[Tensor, Tenso
     Shape: whatever the model takes → two of what it returns
     """
     if samples < 2:
-        raise ValueError(f"monte_carlo: a variance needs at least 2 samples, got {samples}")
+        raise InvalidValueError(f"monte_carlo: a variance needs at least 2 samples, got {samples}")
     modes = {module: module.training for module in model.modules()}
     try:
         model.eval()
@@ -179,7 +180,7 @@ class GaussianNoise(Module):
     def __init__(self, std: float = 0.1, relative: bool = False) -> None:
         super().__init__()
         if std < 0:
-            raise ValueError(f"GaussianNoise: std must be at least 0, got {std}")
+            raise InvalidValueError(f"GaussianNoise: std must be at least 0, got {std}")
         self.std, self.relative = std, relative
 
     def forward(self, input: Tensor) -> Tensor:

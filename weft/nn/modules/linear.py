@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 
+from ...errors import ArgumentError, InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -134,7 +135,7 @@ class Bilinear(Module):
     ) -> None:
         super().__init__()
         if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
+            raise InvalidValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(weft.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
         if bias:
@@ -192,12 +193,12 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int]) -> None:
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(
+            raise ArgumentError(
                 f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
             )
         for place, size in enumerate(unflattened_size):
             if not isinstance(size, int):
-                raise TypeError(
+                raise ArgumentError(
                     f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos "
                     f"{place}"
                 )

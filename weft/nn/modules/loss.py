@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
 from ..functional._common import chosen_reduction
@@ -391,9 +392,9 @@ class MultiMarginLoss(WeightedLoss):
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
+            raise InvalidValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.ndim != 1:
-            raise ValueError(f"weight must be one-dimensional or None, got shape {tuple(weight.shape)}")
+            raise InvalidValueError(f"weight must be one-dimensional or None, got shape {tuple(weight.shape)}")
         self.p, self.margin = p, margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import weft
 
-from ...errors import ShapeError
+from ...errors import InvalidValueError, ShapeError
 from ...tensor import Tensor
 from .. import functional as F
 from ..functional._common import reduced
@@ -165,7 +165,7 @@ class TripletMarginWithDistanceLoss(Loss):
 
 def _check_margin(margin: float) -> None:
     if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
+        raise InvalidValueError(f"margin must be greater than 0, got {margin}")
 
 
 class ContrastiveLoss(MarginLoss):
@@ -207,7 +207,7 @@ class InfoNCE(Loss):
     def __init__(self, temperature: float = 0.1, symmetric: bool = False, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         if not temperature > 0:
-            raise ValueError(f"InfoNCE: temperature must be positive, got {temperature}")
+            raise InvalidValueError(f"InfoNCE: temperature must be positive, got {temperature}")
         self.temperature, self.symmetric = temperature, symmetric
 
     def forward(self, query: Tensor, positive: Tensor, negatives: Tensor | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 import weft
 
-from ...errors import ShapeError
+from ...errors import InvalidValueError, ShapeError
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
@@ -146,7 +146,7 @@ class GroupNorm(Scaled):
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+            raise InvalidValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
         self._make_affine(num_channels, affine, affine and bias, device, dtype)

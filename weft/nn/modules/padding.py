@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ...errors import InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
 from ..module import Module
@@ -199,7 +200,7 @@ class _CircularPad(_Pad):
     def forward(self, input: Tensor) -> Tensor:
         least = self.dimensions + 1
         if input.ndim not in (least, least + 1):
-            raise ValueError(f"expected {least}D or {least + 1}D input (got {input.ndim}D input)")
+            raise InvalidValueError(f"expected {least}D or {least + 1}D input (got {input.ndim}D input)")
         return F.pad(input, self.padding, self.mode)
 
 

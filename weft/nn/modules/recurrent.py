@@ -13,7 +13,7 @@ from typing import Any
 
 import weft
 
-from ...errors import ShapeError
+from ...errors import ArgumentError, InvalidValueError, ShapeError, UnsupportedError
 from ...ops.layers.recurrence import GRU_RECURRENCE, LSTM_RECURRENCE, TANH_RECURRENCE, State, lstm_step, unrolled
 from ...tensor import Tensor
 from .. import functional as F
@@ -92,7 +92,7 @@ class RNNBase(Module):
         self, rows: Tensor, state: State, weights: dict[str, Tensor], batch_sizes: Sequence[int], reverse: bool
     ) -> tuple[Tensor, State]:
         """One layer in one direction: outputs of all rows and the final state (see `unrolled`)."""
-        raise NotImplementedError(f"{type(self).__name__} defines no recurrence")
+        raise UnsupportedError(f"{type(self).__name__} defines no recurrence")
 
     def reset_parameters(self) -> None:
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
@@ -203,7 +203,7 @@ class RNNBase(Module):
             )
         kind = self.weight_ih_l0.dtype
         if input.dtype is not kind:
-            raise ValueError(
+            raise InvalidValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({kind}). Convert input: input.to({kind}), "
                 f"or convert model: model.to({input.dtype})"
             )
@@ -226,7 +226,7 @@ class RNNBase(Module):
 
 def _check_options(hidden_size: int, num_layers: int, dropout: float, proj_size: int) -> None:
     if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
-        raise ValueError(
+        raise InvalidValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
         )
     if dropout > 0 and num_layers == 1:
@@ -236,15 +236,15 @@ def _check_options(hidden_size: int, num_layers: int, dropout: float, proj_size:
             stacklevel=4,
         )
     if not isinstance(hidden_size, int):
-        raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+        raise ArgumentError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
     if hidden_size <= 0:
-        raise ValueError("hidden_size must be greater than zero")
+        raise InvalidValueError("hidden_size must be greater than zero")
     if num_layers <= 0:
-        raise ValueError("num_layers must be greater than zero")
+        raise InvalidValueError("num_layers must be greater than zero")
     if proj_size < 0:
-        raise ValueError("proj_size should be a positive integer or zero to disable projections")
+        raise InvalidValueError("proj_size should be a positive integer or zero to disable projections")
     if proj_size >= hidden_size:
-        raise ValueError("proj_size has to be smaller than hidden_size")
+        raise InvalidValueError("proj_size has to be smaller than hidden_size")
 
 
 def projected(rows: Tensor, weights: dict[str, Tensor], both_biases: bool = True) -> Tensor:
@@ -287,7 +287,7 @@ class RNN(RNNBase):
     ) -> None:
         _refuse(refused)
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+            raise InvalidValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         mode = "RNN_" + nonlinearity.upper()
         options = (num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
         super().__init__(mode, input_size, hidden_size, *options)
@@ -389,6 +389,6 @@ class GRU(RNNBase):
 
 def _refuse(options: dict[str, Any]) -> None:
     if "proj_size" in options:
-        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        raise InvalidValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
     if options:
-        raise TypeError(f"got an unexpected keyword argument '{next(iter(options))}'")
+        raise ArgumentError(f"got an unexpected keyword argument '{next(iter(options))}'")

@@ -11,7 +11,7 @@ from typing import Any
 
 import weft
 
-from ...errors import ShapeError
+from ...errors import OptionError, ShapeError
 from ...ops.layers.recurrence import State, gru_step, lstm_step, rnn_step
 from ...tensor import Tensor
 from .. import functional as F
@@ -118,7 +118,7 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+            raise OptionError(f"Unknown nonlinearity: {self.nonlinearity}")
         relu = self.nonlinearity == "relu"
         return self._stepped(input, (hx,), lambda x, h: rnn_step(self._shifted(x), h, self.weight_hh, relu))[0]
 

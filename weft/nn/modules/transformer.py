@@ -8,7 +8,7 @@ from typing import Any
 
 import weft
 
-from ...errors import ShapeError
+from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -64,7 +64,7 @@ def _activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
         return activation
     known = {"relu": F.relu, "gelu": F.gelu}
     if activation not in known:
-        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+        raise OptionError(f"activation should be relu/gelu, not {activation}")
     return known[activation]
 
 

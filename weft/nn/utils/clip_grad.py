@@ -9,6 +9,7 @@ from typing import Any
 
 import weft
 
+from ...errors import StateError
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 
@@ -33,7 +34,7 @@ def get_total_norm(
     norms = [weft.linalg.vector_norm(_elements(t), norm_type) for t in tensors]
     total = weft.linalg.vector_norm(weft.stack(_of_one_type(norms)), norm_type)
     if error_if_nonfinite and not total.isfinite():
-        raise RuntimeError(
+        raise StateError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
             "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
             "`error_if_nonfinite=False`"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import weft
 
+from ...errors import ArgumentError
 from ...tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
@@ -22,7 +23,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Make each parameter a window on the vector: what `parameters_to_vector` joined is taken apart again."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected weft.Tensor, but got: {type(vec).__name__}")
+        raise ArgumentError(f"expected weft.Tensor, but got: {type(vec).__name__}")
     offset = 0
     for parameter in parameters:
         parameter.data = vec[offset : offset + parameter.numel()].view_as(parameter).data

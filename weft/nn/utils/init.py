@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from ...errors import StateError
 from .. import init
 from ..module import Module
 
@@ -14,8 +15,8 @@ __all__ = ["skip_init"]
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     """`module_cls(*args, **kwargs)` whose parameters hold whatever is in memory, to be loaded or filled afterwards."""
     if not issubclass(module_cls, Module):
-        raise RuntimeError(f"Expected a Module; got {module_cls}")
+        raise StateError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
-        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+        raise StateError("Module must support a 'device' arg to skip initialization")
     with init.skipping():
         return module_cls(*args, **kwargs)

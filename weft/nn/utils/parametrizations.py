@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import weft
 
+from ...errors import IndexRangeError, InvalidValueError, UnsupportedError
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
@@ -52,11 +53,11 @@ class _SpectralNorm(Module):
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         if n_power_iterations <= 0:
-            raise ValueError(
+            raise InvalidValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
             )
         if not -weight.ndim <= dim < weight.ndim:
-            raise IndexError(
+            raise IndexRangeError(
                 f"Dimension out of range (expected to be in range of [-{weight.ndim}, {weight.ndim - 1}] but got {dim})"
             )
         self.n_power_iterations, self.eps = n_power_iterations, eps
@@ -92,7 +93,7 @@ def spectral_norm(
     """w / σ, σ the largest singular value of the weight seen as a matrix with rows along `dim`."""
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+        raise InvalidValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     dim = output_dim(module) if dim is None else dim
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
 
@@ -143,7 +144,7 @@ class _Orthogonal(Module):
     def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
-            raise ValueError("The householder parametrization does not support complex tensors.")
+            raise InvalidValueError("The householder parametrization does not support complex tensors.")
         self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         self.register_buffer("base", None)
         self._trivialized = use_trivialization
@@ -157,7 +158,7 @@ class _Orthogonal(Module):
     def right_inverse(self, Q: Tensor) -> Tensor:
         """An original for (the orthogonal matrix next to) Q."""
         if tuple(Q.shape) != tuple(self.shape):
-            raise ValueError(
+            raise InvalidValueError(
                 f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}."
             )
         wide = Q.shape[-2] < Q.shape[-1]
@@ -165,7 +166,7 @@ class _Orthogonal(Module):
         if self._trivialized:
             x = self._move_base(tall)
         elif self.orthogonal_map != "householder":
-            raise NotImplementedError(
+            raise UnsupportedError(
                 "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
                 "use_trivialization=False."
             )
@@ -210,14 +211,14 @@ def orthogonal(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+        raise InvalidValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:
-        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+        raise InvalidValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError(
+        raise InvalidValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
     kind = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)

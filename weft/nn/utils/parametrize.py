@@ -12,6 +12,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
+from ...errors import InvalidValueError, StateError
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from ..container import ModuleDict, ModuleList
@@ -68,7 +69,7 @@ class ParametrizationList(ModuleList):
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
         if not len(self):
-            raise ValueError("ParametrizationList requires one or more modules.")
+            raise InvalidValueError("ParametrizationList requires one or more modules.")
         self.unsafe = unsafe
         new = self._back(original)
         self.is_tensor = isinstance(new, Tensor)
@@ -109,11 +110,11 @@ class ParametrizationList(ModuleList):
             new: Any = value
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
-                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                    raise StateError(f"parametrization {type(module).__name__} does not implement right_inverse.")
                 new = module.right_inverse(new)
             parts = (new,) if self.is_tensor else tuple(new)
             if len(parts) != len(self.originals()):
-                raise ValueError(
+                raise InvalidValueError(
                     f"'right_inverse' must return a sequence of {len(self.originals())} tensors, got {len(parts)}"
                 )
             for place, part in zip(self.originals(), parts, strict=True):
@@ -133,10 +134,10 @@ class ParametrizationList(ModuleList):
 def _check_kept(dtype: Any, shape: tuple[int, ...], value: Tensor) -> None:
     """Without `unsafe` the tensor must keep its type and shape."""
     if not isinstance(value, Tensor):
-        raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
+        raise InvalidValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
     for quality, before, after in (("dtype", dtype, value.dtype), ("shape", shape, tuple(value.shape))):
         if before != after:
-            raise ValueError(
+            raise InvalidValueError(
                 f"Registering a parametrization may not change the {quality} of the tensor, unless `unsafe` flag is enabled.\n"
                 f"unparametrized {quality}: {before}\nparametrized {quality}: {after}"
             )
@@ -146,7 +147,7 @@ def _check_kept(dtype: Any, shape: tuple[int, ...], value: Tensor) -> None:
 
 
 def _refuse_pickle(self: Module) -> Any:
-    raise RuntimeError("Serialization of parametrized modules is only supported through state_dict().")
+    raise StateError("Serialization of parametrized modules is only supported through state_dict().")
 
 
 def _deepcopy(self: M, memo: dict[int, Any]) -> M:
@@ -222,7 +223,7 @@ def register_parametrization(module: M, tensor_name: str, parametrization: Modul
         _compute_attribute(module, tensor_name)
         module.parametrizations[tensor_name] = chain
     else:
-        raise ValueError(
+        raise InvalidValueError(
             f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
             f"'{tensor_name}'"
         )
@@ -232,10 +233,10 @@ def register_parametrization(module: M, tensor_name: str, parametrization: Modul
 def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: bool = True) -> M:
     """Make the tensor ordinary again: with its computed value, or (leave_parametrized=False) with its original."""
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+        raise InvalidValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     chain = module.parametrizations[tensor_name]
     if not chain.is_tensor and not leave_parametrized:
-        raise ValueError(
+        raise InvalidValueError(
             "You can not leave the tensor unparametrized (leave_parametrized=False) if it is parametrized in terms of a "
             "sequence of tensors."
         )

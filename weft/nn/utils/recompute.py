@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from ...errors import InvalidValueError, StateError
 from ...tape.node import Handle
 from ...tensor import Tensor
 from ..module import Module
@@ -39,7 +40,7 @@ class RecomputedWeight(ABC):
 def refuse_second(kind: type[R], module: Module, name: str) -> None:
     """A weight can be recomputed in one way only."""
     if any(hook.name == name for _, hook in _hooks(kind, module)):
-        raise RuntimeError(f"Cannot register two {kind.title} hooks on the same parameter {name}")
+        raise StateError(f"Cannot register two {kind.title} hooks on the same parameter {name}")
 
 
 def detach(kind: type[R], module: Module, name: str) -> None:
@@ -49,7 +50,7 @@ def detach(kind: type[R], module: Module, name: str) -> None:
             hook.remove(module)
             del module.__dict__["_hooks"]["forward_pre"][number]
             return
-    raise ValueError(f"{kind.title} of '{name}' not found in {module}")
+    raise InvalidValueError(f"{kind.title} of '{name}' not found in {module}")
 
 
 def _hooks(kind: type[R], module: Module) -> Iterator[tuple[int, R]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 import weft
 
-from ...errors import ShapeError
+from ...errors import ArgumentError, InvalidValueError, OptionError, ShapeError
 from ...tensor import Tensor
 
 __all__ = [
@@ -54,7 +54,7 @@ class PackedSequence(PackedFields):
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is None:
             if not (isinstance(data, (tuple, list)) and len(data) == 2):
-                raise TypeError("PackedSequence: expected data and batch_sizes, or one pair of the two")
+                raise ArgumentError("PackedSequence: expected data and batch_sizes, or one pair of the two")
             data, batch_sizes = data
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
@@ -192,10 +192,10 @@ def pad_sequence(
     Shape: N of (L_i, *) → (max L, N, *), or (N, max L, *) with batch_first
     """
     if padding_side not in ("left", "right"):
-        raise ValueError(f"pad_sequence: expected padding_side to be 'left' or 'right', got {padding_side!r}")
+        raise InvalidValueError(f"pad_sequence: expected padding_side to be 'left' or 'right', got {padding_side!r}")
     sequences = list(sequences.unbind(0) if isinstance(sequences, Tensor) else sequences)
     if not sequences:
-        raise RuntimeError("received an empty list of sequences")
+        raise OptionError("received an empty list of sequences")
     lengths = np.array([x.shape[0] for x in sequences])
     count, longest = len(sequences), int(lengths.max())
     steps, first = np.arange(longest), (longest - lengths if padding_side == "left" else 0 * lengths)[:, None]

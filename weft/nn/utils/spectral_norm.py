@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ...errors import InvalidValueError
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
@@ -39,7 +40,7 @@ class SpectralNorm(RecomputedWeight):
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         if n_power_iterations <= 0:
-            raise ValueError(
+            raise InvalidValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
             )
         super().__init__(name)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...dtype import bool_
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ...random import fork_rng
 from ...tape.modes import mode, unrecorded
 from ...tensor import Tensor, wrap
@@ -112,7 +112,7 @@ def _scan(name: str, f: Callable, init: Any, xs: Any, length: int | None, revers
     def step(carry: Sequence[Tensor], row: Sequence[Tensor], when: str = "") -> tuple[list[Tensor], list[Tensor]]:
         result = f(form.filled(carry), row_form.filled(row))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(f"{name}: f must return a pair (carry, y), got {type(result).__name__}")
+            raise ArgumentError(f"{name}: f must return a pair (carry, y), got {type(result).__name__}")
         after_form, after = taken_apart(result[0], name, "the carry")
         _check_carry(name, form, carry, after_form, after, when)
         y_form, ys = taken_apart(result[1], name, "y")
@@ -244,7 +244,9 @@ def taken_apart(tree: Any, name: str, what: str) -> tuple[Form, list[Tensor]]:
         elif isinstance(x, (bool, int, float, complex, np.ndarray, np.generic)):
             found.append(tensor(x))
         elif x is not None:
-            raise TypeError(f"{name}: {what} holds a {type(x).__name__}; only tensors, numbers and None can be there")
+            raise ArgumentError(
+                f"{name}: {what} holds a {type(x).__name__}; only tensors, numbers and None can be there"
+            )
     return Form(spec, held), found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 
@@ -72,9 +72,9 @@ def contents(x: Tensor, name: str) -> ndarray:
     return x.array if tracer is None or x._interpreter is not tracer else tracer.contents(x, name)
 
 
-def number_error(name: str, argument: str, value: Any) -> TypeError:
+def number_error(name: str, argument: str, value: Any) -> ArgumentError:
     """What to say to a number where only a tensor is taken."""
-    return TypeError(
+    return ArgumentError(
         f"{name}: argument '{argument}' must be a Tensor, not {type(value).__name__} {value!r}; wrap it in weft.tensor(...)"
     )
 
@@ -84,7 +84,7 @@ def python_int(value: Any, name: str) -> int:
     try:
         return value.__index__()
     except (AttributeError, TypeError):
-        raise TypeError(f"{name}: expected an integer, got {type(value).__name__} {value!r}") from None
+        raise ArgumentError(f"{name}: expected an integer, got {type(value).__name__} {value!r}") from None
 
 
 def raise_rank(x: Tensor, rank: int) -> Tensor:

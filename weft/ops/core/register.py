@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import dtype as dtypes
-from ...errors import AutogradError, DtypeError, ShapeError
+from ...errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from ...refusal import guarded, reword
 from ...tape.modes import mode
 from ...tensor import Tensor
@@ -98,7 +98,7 @@ def explained(function: Callable, name: str) -> Callable:
         except AttributeError as error:
             if args and not isinstance(args[0], Tensor):
                 got = type(args[0]).__name__
-                raise TypeError(f"{name}: expected tensors, got {got}; make them with weft.tensor(...)") from None
+                raise ArgumentError(f"{name}: expected tensors, got {got}; make them with weft.tensor(...)") from None
             reword(error, name, args, kwargs)
             raise
         except Exception as error:
@@ -152,7 +152,7 @@ def write_out(out: Any, result: Any, name: str) -> Any:
             else tuple(write_out(o, r, name) for o, r in zip(out, result, strict=True))
         )
     if not isinstance(out, Tensor):
-        raise TypeError(f"{name}: out= must be a tensor, got {type(out).__name__}")
+        raise ArgumentError(f"{name}: out= must be a tensor, got {type(out).__name__}")
     if mode.grad is True and (out._needs_grad or result._needs_grad):
         raise AutogradError(
             f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the "

@@ -9,7 +9,7 @@ import numpy as np
 from ... import dtype as dtypes
 from ...device import device
 from ...dtype import dtype
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core import base
@@ -134,7 +134,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor in the type of another."""
     if not isinstance(other, Tensor):
-        raise TypeError(f"type_as: expected a tensor to take the type of, got {other.__class__.__name__}")
+        raise ArgumentError(f"type_as: expected a tensor to take the type of, got {other.__class__.__name__}")
     return to(self, other.dtype)
 
 
@@ -179,7 +179,7 @@ def data_fill_(self: Tensor, value: Any) -> Tensor:
             f"fill_: value {value} cannot be converted to type {self.dtype} without losing its imaginary part"
         )
     if not is_number(value):
-        raise TypeError(f"fill_: expected a number or a 0-d tensor, got {value.__class__.__name__}")
+        raise ArgumentError(f"fill_: expected a number or a 0-d tensor, got {value.__class__.__name__}")
     return copy_(self, wrap(np.asarray(value).astype(self.dtype.np)))
 
 

@@ -18,7 +18,7 @@ from ... import dtype as dtypes
 from ...device import device as device_type
 from ...dtype import COMPLEX, FLOAT, INTEGER, DtypeLike
 from ...dtype import dtype as dtype_type
-from ...errors import AutogradError, DtypeError, ShapeError
+from ...errors import ArgumentError, AutogradError, DtypeError, NumberRangeError, ShapeError
 from ...sizes import Size
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
@@ -159,9 +159,9 @@ def checked_number(value: Any, kind: dtype_type, name: str) -> np.ndarray:
     if isinstance(value, Tensor):
         value = value.item()
     if not is_number(value):
-        raise TypeError(f"{name}: expected a number, got {type(value).__name__} {value!r:.40}")
+        raise ArgumentError(f"{name}: expected a number, got {type(value).__name__} {value!r:.40}")
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise OverflowError(f"{name}: {value} is too large for any element type")
+        raise NumberRangeError(f"{name}: {value} is too large for any element type")
     array = _checked_cast(np.asarray(value), kind, name)
     if kind.category == FLOAT and np.isinf(array) and not np.isinf(np.asarray(value).real):
         raise DtypeError(f"{name}: value {value} cannot be converted to type {kind.name} without overflow")
@@ -199,14 +199,14 @@ def legacy_tensor(*args: Any, dtype: Any = None, device: Any = None, **_: Any) -
     if all(isinstance(a, (int, np.integer)) and not isinstance(a, bool) for a in args):
         return wrap(np.zeros(shape_from(args, "Tensor"), kind.np))
     if len(args) > 1:
-        raise TypeError(f"Tensor: expected sizes or one sequence of data, got {len(args)} arguments")
+        raise ArgumentError(f"Tensor: expected sizes or one sequence of data, got {len(args)} arguments")
     (data,) = args
     if isinstance(data, Tensor):
         return data.detach()
     if isinstance(data, Size):
         return wrap(np.zeros(data, kind.np))
     if is_number(data):
-        raise TypeError(f"Tensor: data must be a sequence (got {type(data).__name__}); use weft.tensor({data})")
+        raise ArgumentError(f"Tensor: data must be a sequence (got {type(data).__name__}); use weft.tensor({data})")
     return tensor(data, dtype=kind)
 
 
@@ -221,7 +221,7 @@ def shape_from(size: tuple[Any, ...], name: str) -> tuple[int, ...]:
     from ..shape.reshape import sizes_from
 
     if any(isinstance(s, bool) for s in size):
-        raise TypeError(f"{name}: sizes must be integers, got {size}")
+        raise ArgumentError(f"{name}: sizes must be integers, got {size}")
     shape = sizes_from(size, name)
     if any(s < 0 for s in shape):
         raise ShapeError(f"{name}: Trying to create tensor with negative dimension in {list(shape)}")
@@ -231,7 +231,7 @@ def shape_from(size: tuple[Any, ...], name: str) -> tuple[int, ...]:
 def sequence_shape(size: Any, name: str) -> tuple[int, ...]:
     """Sizes that must come as one sequence."""
     if not isinstance(size, (tuple, list)):
-        raise TypeError(f"{name}: argument 'size' must be a tuple of ints, got {type(size).__name__}")
+        raise ArgumentError(f"{name}: argument 'size' must be a tuple of ints, got {type(size).__name__}")
     return shape_from((tuple(size),), name)
 
 
@@ -293,22 +293,22 @@ def _with_options(body: inspect.Signature, options: inspect.Signature) -> inspec
 def _sizes(args: tuple[Any, ...], named: dict[str, Any], name: str) -> tuple[Any, ...]:
     if "size" in named:
         if args:
-            raise TypeError(f"{name}: got multiple values for argument 'size'")
+            raise ArgumentError(f"{name}: got multiple values for argument 'size'")
         return (tuple(named.pop("size")),)
     if not args:
-        raise TypeError(f"{name}: missing the sizes; write {name}(2, 3), or {name}(()) for a 0-d tensor")
+        raise ArgumentError(f"{name}: missing the sizes; write {name}(2, 3), or {name}(()) for a 0-d tensor")
     return args
 
 
 def check_layout(layout: Any, name: str) -> None:
     """Only strided memory can be asked for here."""
     if layout is not None and str(layout).rpartition(".")[2] != "strided":
-        raise TypeError(f"{name}: layout must be weft.strided, got {layout!r}; for sparse tensors use .to_sparse()")
+        raise ArgumentError(f"{name}: layout must be weft.strided, got {layout!r}; for sparse tensors use .to_sparse()")
 
 
 def _kind_with_out(kind: dtype_type | None, out: Tensor, name: str) -> dtype_type:
     if not isinstance(out, Tensor):
-        raise TypeError(f"{name}: out= must be a tensor, got {type(out).__name__}")
+        raise ArgumentError(f"{name}: out= must be a tensor, got {type(out).__name__}")
     if kind is not None and kind is not out.dtype:
         raise DtypeError(f"{name}: dtype {kind} does not match dtype of out parameter ({out.dtype}); leave one away")
     if out.requires_grad:
@@ -350,7 +350,7 @@ def _kind_of_number(value: Any) -> dtype_type:
     if isinstance(value, Tensor):
         value = value.item()
     if not is_number(value):
-        raise TypeError(f"full: argument 'fill_value' must be a number, got {type(value).__name__}")
+        raise ArgumentError(f"full: argument 'fill_value' must be a number, got {type(value).__name__}")
     if isinstance(value, (bool, np.bool_)):
         return dtypes.bool_
     if isinstance(value, (int, np.integer)):
@@ -413,7 +413,7 @@ def like(
 ) -> Tensor:
     """A tensor of the sizes, type and order in memory of `input`, filled with `value` (None: not filled)."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     check_layout(layout, name)
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     if input._interpreter is not None and input._interpreter.level:

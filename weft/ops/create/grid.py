@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import FLOAT, INTEGER
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...refusal import need_bounded
 from ...tensor import Tensor, wrap
 from ..core.operands import python_int
@@ -29,7 +29,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if not tensors:
         raise ShapeError("meshgrid: expects a non-empty list of tensors")
     if indexing not in (None, "ij", "xy"):
-        raise ValueError(f"meshgrid: indexing must be one of 'xy' or 'ij', but received: {indexing!r}")
+        raise InvalidValueError(f"meshgrid: indexing must be one of 'xy' or 'ij', but received: {indexing!r}")
     for number, x in enumerate(tensors):
         if x.ndim > 1:
             raise ShapeError(f"meshgrid: expected 0D or 1D tensors, tensor {number} has shape {tuple(x.shape)}")
@@ -137,9 +137,9 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise DtypeError(f"unravel_index: expected 'indices' to be of integer type, but got {indices.dtype}")
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not all(isinstance(s, int) for s in sizes):
-        raise TypeError(f"unravel_index: expected 'shape' to be an int or a sequence of ints, but got {shape!r}")
+        raise ArgumentError(f"unravel_index: expected 'shape' to be an int or a sequence of ints, but got {shape!r}")
     if any(s < 0 for s in sizes):
-        raise ValueError(f"unravel_index: 'shape' cannot have negative values, but got {sizes}")
+        raise InvalidValueError(f"unravel_index: 'shape' cannot have negative values, but got {sizes}")
     rest, coordinates = indices.long(), []
     for size in reversed(sizes):
         coordinates.append(rest % size)
@@ -169,7 +169,7 @@ def block_diag(*tensors: Any) -> Tensor:
     """Matrices along the diagonal of a larger one; vectors count as rows, 0-d tensors as 1 × 1."""
     for number, x in enumerate(tensors):
         if not isinstance(x, Tensor):
-            raise TypeError(f"block_diag: expected Tensor as argument {number}, got {type(x).__name__}")
+            raise ArgumentError(f"block_diag: expected Tensor as argument {number}, got {type(x).__name__}")
         if x.ndim > 2:
             raise ShapeError(f"block_diag: input tensors must have 2 or fewer dimensions. Input {number} has {x.ndim}")
     blocks = [atleast_2d(x) for x in tensors] or [wrap(np.zeros((1, 0), dtypes.get_default_dtype().np))]

@@ -10,7 +10,7 @@ from ... import dlpack
 from ... import dtype as dtypes
 from ...device import device as device_type
 from ...dtype import dtype as dtype_type
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core.operands import is_number
@@ -27,7 +27,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     A read-only array gives a tensor that refuses in-place writes (PyTorch would let them through).
     """
     if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}); use weft.tensor")
+        raise ArgumentError(f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}); use weft.tensor")
     return _from_outside(wrap(shareable(ndarray, "from_numpy")))
 
 
@@ -41,7 +41,7 @@ def _from_outside(x: Tensor) -> Tensor:
 def shareable(array: np.ndarray, name: str) -> np.ndarray:
     """A view of an array whose memory a tensor can take over, or an error that says why not."""
     if not array.dtype.isnative and array.dtype.newbyteorder("=") in dtype_type.by_numpy:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name}: the array has byte order different from the native byte order; convert it with "
             "array.astype(array.dtype.newbyteorder('='))"
         )
@@ -51,7 +51,7 @@ def shareable(array: np.ndarray, name: str) -> np.ndarray:
             f"{', '.join(d.name for d in dtypes.ALL)}"
         )
     if any(s % array.itemsize for s in array.strides) or not array.flags.aligned:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name}: strides {array.strides} (in bytes) are not a multiple of the element size {array.itemsize}; "
             "pass array.copy()"
         )
@@ -89,13 +89,15 @@ def asarray(
     out = _shared(obj, kind)
     if out is None:
         if copy is False:
-            raise ValueError(
+            raise InvalidValueError(
                 f"asarray: can't alias {type(obj).__name__} into a tensor; leave copy=False away, or pass an array"
             )
         out, copy = wrap(array_from(obj, kind, "asarray")), False
     if kind is not None and kind is not out.dtype:
         if copy is False:
-            raise ValueError(f"asarray: can't alias tensor with dtype {out.dtype} into dtype {kind}; allow a copy")
+            raise InvalidValueError(
+                f"asarray: can't alias tensor with dtype {out.dtype} into dtype {kind}; allow a copy"
+            )
         out = out.to(kind)
     elif copy:
         out = out.clone()
@@ -121,24 +123,26 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     try:
         size = memoryview(buffer).nbytes
     except TypeError:
-        raise ValueError(f"frombuffer: {type(buffer).__name__} does not implement Python buffer protocol") from None
+        raise InvalidValueError(
+            f"frombuffer: {type(buffer).__name__} does not implement Python buffer protocol"
+        ) from None
     kind = dtypes.as_dtype(dtype)
     if size == 0 or count == 0:
-        raise ValueError(f"frombuffer: both buffer length ({size}) and count ({count}) must not be 0")
+        raise InvalidValueError(f"frombuffer: both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
-        raise ValueError(
+        raise InvalidValueError(
             f"frombuffer: offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} "
             "bytes) minus 1"
         )
     if count < 0:
         if (size - offset) % kind.itemsize:
-            raise ValueError(
+            raise InvalidValueError(
                 f"frombuffer: buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple "
                 f"of element size ({kind.itemsize})"
             )
         count = (size - offset) // kind.itemsize
     if offset + count * kind.itemsize > size:
-        raise ValueError(
+        raise InvalidValueError(
             f"frombuffer: requested buffer length ({count} * {kind.itemsize} bytes) after offset ({offset} bytes) "
             f"must not be greater than actual buffer length ({size} bytes)"
         )
@@ -171,7 +175,7 @@ def to_dlpack(input: Tensor) -> Any:
 
 def _tensor_only(input: Any, name: str) -> Tensor:
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     return input
 
 
@@ -231,5 +235,5 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype_type:
     """The element type of an arithmetic operation on the two (tensors or numbers)."""
     for x in (tensor1, tensor2):
         if not isinstance(x, Tensor) and not is_number(x):
-            raise TypeError(f"result_type: expected tensors or numbers, got {type(x).__name__}")
+            raise ArgumentError(f"result_type: expected tensors or numbers, got {type(x).__name__}")
     return dtypes.result_dtype((tensor1, tensor2))

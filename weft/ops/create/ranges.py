@@ -10,7 +10,7 @@ import numpy as np
 from ... import dtype as dtypes
 from ...dtype import COMPLEX, FLOAT, INTEGER
 from ...dtype import dtype as dtype_type
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tensor import Tensor
 from ..core.operands import is_number, python_int
 from .create import constructor, kind_of
@@ -27,7 +27,7 @@ def number(value: Any, name: str) -> Any:
             )
         value = value.item()
     if not is_number(value):
-        raise TypeError(f"{name}: expected a number, got {type(value).__name__} {value!r:.40}")
+        raise ArgumentError(f"{name}: expected a number, got {type(value).__name__} {value!r:.40}")
     return int(value) if isinstance(value, bool) else value
 
 
@@ -35,7 +35,7 @@ def number(value: Any, name: str) -> Any:
 def arange(start: Any = MISSING, end: Any = MISSING, step: Any = 1, *, dtype: Any) -> np.ndarray:
     """start, start + step, … below end: ⌈(end − start) / step⌉ elements; `arange(end)` starts at 0."""
     if start is MISSING and end is MISSING:
-        raise TypeError("arange: give at least the end, as in arange(5)")
+        raise ArgumentError("arange: give at least the end, as in arange(5)")
     if end is MISSING:
         start, end = 0, start
     elif start is MISSING:

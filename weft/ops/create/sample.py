@@ -15,7 +15,7 @@ import numpy as np
 from ... import dtype as dtypes
 from ... import random as streams
 from ...device import device as device_type
-from ...errors import DtypeError, GeneratorError, ShapeError, WeftError
+from ...errors import ArgumentError, DtypeError, GeneratorError, ShapeError, WeftError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core.operands import broadcast_error, python_int
@@ -113,9 +113,11 @@ def rand(*size: int | Sequence[int], dtype: Any, generator: Any = None) -> Tenso
 def uniform(low: float = 0.0, high: float = 1.0, size: Any = None, *, dtype: Any, generator: Any = None) -> Tensor:
     """Uniform on [low, high), in the given size (a tuple); the bounds are numbers (not in PyTorch)."""
     if isinstance(low, Tensor) or isinstance(high, Tensor):
-        raise TypeError("uniform: bounds are numbers; for tensors use weft.distributions.Uniform(low, high).sample()")
+        raise ArgumentError(
+            "uniform: bounds are numbers; for tensors use weft.distributions.Uniform(low, high).sample()"
+        )
     if size is None:
-        raise TypeError("uniform: the size is needed, as in uniform(0.0, 1.0, (2, 3)); () makes a 0-d tensor")
+        raise ArgumentError("uniform: the size is needed, as in uniform(0.0, 1.0, (2, 3)); () makes a 0-d tensor")
     shape = sequence_shape(size, "uniform")
     return draw("uniform", "uniform", generator, shape, kind_of(dtype).np, low=low, high=high)
 
@@ -139,7 +141,7 @@ def _integer_bounds(bounds: tuple, named: dict[str, Any], name: str, order: tupl
     names = order if len(bounds) + len(named) == len(order) else order[1:]
     found = dict(zip(names, bounds, strict=False)) | named
     if len(bounds) > len(names) or set(found) != set(names) or len(found) != len(bounds) + len(named):
-        raise TypeError(f"{name}: expected ({', '.join(order)}) or ({', '.join(order[1:])}), got {bounds} {named}")
+        raise ArgumentError(f"{name}: expected ({', '.join(order)}) or ({', '.join(order[1:])}), got {bounds} {named}")
     whole = tuple(python_int(found.get(k, 0), name) for k in ("low", "high"))
     return (*whole, found["size"]) if "size" in found else whole
 
@@ -176,7 +178,7 @@ def _as_laid_out(
 
 def _like_kind(input: Any, dtype: Any, name: str) -> dtypes.dtype:
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     return input.dtype if dtype is None else dtypes.as_dtype(dtype)
 
 
@@ -235,9 +237,9 @@ def normal(
     """Normal with the given mean and standard deviation: tensors that broadcast, or numbers and a size."""
     tensors = [p for p in (mean, std) if isinstance(p, Tensor)]
     if not tensors and size is None:
-        raise TypeError("normal: with two numbers the size is needed, as in normal(0.0, 1.0, (2, 3))")
+        raise ArgumentError("normal: with two numbers the size is needed, as in normal(0.0, 1.0, (2, 3))")
     if tensors and size is not None:
-        raise TypeError("normal: size is given by the tensors mean and std; leave it away")
+        raise ArgumentError("normal: size is given by the tensors mean and std; leave it away")
     kind = kind_of(dtype) if not tensors else tensors[0].dtype
     if len(tensors) == 2:
         kind = dtypes.promote_types(mean.dtype, std.dtype)
@@ -256,7 +258,7 @@ def _common_shape(name: str, *tensors: Tensor) -> tuple[int, ...]:
 
 def _float_parameter(input: Any, name: str, argument: str = "input") -> None:
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: argument '{argument}' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"{name}: argument '{argument}' must be a Tensor, got {type(input).__name__}")
     if not input.is_floating_point():
         raise _NotFloating(
             f"{name}: only supports floating-point dtypes for {argument}, got {input.dtype}; convert with .float()"
@@ -338,7 +340,7 @@ def _from_to(bounds: tuple, named: dict[str, Any], name: str, low: Any, high: An
     """PyTorch's arguments `from` and `to`; the first is a word of Python's, so it comes in a dict."""
     given = dict(zip(("from", "to"), bounds, strict=False))
     if len(bounds) > 2 or named.keys() - {"from", "to"} or given.keys() & named.keys():
-        raise TypeError(f"{name}: expected (from, to), got {bounds} {named}")
+        raise ArgumentError(f"{name}: expected (from, to), got {bounds} {named}")
     given |= named
     return given.get("from", low), given.get("to", high)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dtypes
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...refusal import reword
 from ...tape.modes import mode, switches
 from ...tape.node import Node
@@ -157,12 +157,12 @@ def _checked_slice(item: slice) -> tuple[int | None, int | None, int | None]:
         try:
             return value.__index__()
         except AttributeError:
-            raise TypeError(
+            raise ArgumentError(
                 f"index: slice indices must be integers or None, got {type(value).__name__} {value!r}"
             ) from None
 
     if item.step == 0:
-        raise ValueError("index: slice step cannot be zero")
+        raise InvalidValueError("index: slice step cannot be zero")
     return number(item.start), number(item.stop), number(item.step)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import FLOAT, INTEGER
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap
 from ..core.primitive import operation
@@ -29,7 +29,7 @@ _WHOLE = (dtypes.int64, dtypes.int32)
 
 def _check_index(index: Any, name: str, kinds: Sequence[Any] = _WHOLE) -> Tensor:
     if not isinstance(index, Tensor):
-        raise TypeError(f"{name}: argument 'index' must be a Tensor, got {type(index).__name__}")
+        raise ArgumentError(f"{name}: argument 'index' must be a Tensor, got {type(index).__name__}")
     if index.dtype not in kinds:
         raise DtypeError(f"{name}: expected dtype int64 for index, got {index.dtype}; convert it with .long()")
     return index if index.dtype is dtypes.int64 else index.long()
@@ -129,7 +129,7 @@ def scatter(
     """A copy with y[index[i][j]][j] = src[i][j] for dim = 0; src may be one number; reduce: 'add', 'multiply'."""
     src = value if src is None else src
     if src is None:
-        raise TypeError("scatter: needs either `src` (a tensor) or `value` (a number)")
+        raise ArgumentError("scatter: needs either `src` (a tensor) or `value` (a number)")
     if reduce is not None:
         _check_reduce(reduce, ("add", "multiply"), "scatter")
     if isinstance(src, Tensor):
@@ -177,7 +177,7 @@ def scatter_reduce(
 
 def _check_reduce(reduce: str, known: Sequence[str], name: str) -> None:
     if reduce not in known:
-        raise ValueError(f"{name}: reduce argument must be one of {', '.join(known)}, got {reduce!r}")
+        raise InvalidValueError(f"{name}: reduce argument must be one of {', '.join(known)}, got {reduce!r}")
 
 
 def _reduced(x: Tensor, source: Tensor, places: Sequence[Tensor], reduce: str, include_self: bool) -> Tensor:

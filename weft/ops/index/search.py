@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import BOOL, COMPLEX
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, is_number
@@ -85,9 +85,11 @@ def searchsorted(
 ) -> Tensor:
     """The index at which each value would enter the sorted last dimension: before equal ones, or after (`right`)."""
     if side not in (None, "left", "right"):
-        raise ValueError(f"searchsorted: side can only be 'left' or 'right' but got {side!r}")
+        raise InvalidValueError(f"searchsorted: side can only be 'left' or 'right' but got {side!r}")
     if side == "left" and right:
-        raise ValueError("searchsorted: side and right can't be set to opposites, got side='left' and right=True")
+        raise InvalidValueError(
+            "searchsorted: side and right can't be set to opposites, got side='left' and right=True"
+        )
     if not isinstance(input, Tensor):
         _refuse_scalar(sorted_sequence, "searchsorted")
         input = wrap(np.asarray(input))
@@ -210,7 +212,7 @@ def unique_consecutive(
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element occurs in `test_elements` (either may be a number)."""
     if is_number(elements) and is_number(test_elements):
-        raise TypeError("isin: at least one of elements and test_elements must be a tensor")
+        raise ArgumentError("isin: at least one of elements and test_elements must be a tensor")
     first, second = (x if isinstance(x, Tensor) else wrap(np.asarray(x)) for x in (elements, test_elements))
     for x in (first, second):
         refuse(x.dtype.category in (BOOL, COMPLEX), "isin", x.dtype, "convert it, or compare its parts")

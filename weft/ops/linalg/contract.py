@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import BOOL
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tape.modes import mode, switches
 from ...tensor import Tensor, new, wrap
 from ..core import base
@@ -245,7 +245,7 @@ def need_tensors(name: str, *values: Any) -> None:
     """Every value must be a tensor."""
     for position, x in enumerate(values):
         if not isinstance(x, Tensor):
-            raise TypeError(
+            raise ArgumentError(
                 f"{name}: argument {position + 1} must be a Tensor, got {type(x).__name__}; make one with "
                 "weft.tensor(...)"
             )
@@ -265,7 +265,7 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
 def need_rank(name: str, x: Any, rank: int, role: str) -> None:
     """The argument `role` must be a tensor with `rank` dimensions."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: argument '{role}' must be a Tensor, got {type(x).__name__}")
+        raise ArgumentError(f"{name}: argument '{role}' must be a Tensor, got {type(x).__name__}")
     if x.ndim != rank:
         raise ShapeError(
             f"{name}: {role} must be {rank}D, got a {x.ndim}D tensor of shape {tuple(x.shape)}; reshape it, or use "

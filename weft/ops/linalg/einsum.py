@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import OptionError, ShapeError
+from ...errors import ArgumentError, OptionError, ShapeError
 from ...sizes import wrap_dims
 from ...tensor import Tensor
 from ..core.primitive import operation, write_out
@@ -67,7 +67,7 @@ def _from_sublists(*args: Any) -> tuple[str, tuple[Any, ...]]:
 
     pairs, last = (args[:-1], args[-1:]) if len(args) % 2 else (args, ())
     if len(args) < 2:
-        raise TypeError("einsum: expected an equation string with operands, or operands each followed by a sublist")
+        raise ArgumentError("einsum: expected an equation string with operands, or operands each followed by a sublist")
     equation = ",".join(letters(sublist) for sublist in pairs[1::2])
     return equation + ("->" + letters(last[0]) if last else ""), pairs[::2]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dtypes
-from ...errors import DtypeError, LinAlgError, ShapeError
+from ...errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 from ...tensor import Tensor, wrap
 from .contract import adjoint
 
@@ -33,7 +33,7 @@ def need_inexact(name: str, *tensors: Any) -> None:
     """The arguments must be float32, float64, complex64 or complex128 tensors, all of one type."""
     for x in tensors:
         if not isinstance(x, Tensor):
-            raise TypeError(f"{name}: expected a Tensor, got {type(x).__name__}")
+            raise ArgumentError(f"{name}: expected a Tensor, got {type(x).__name__}")
         if x.dtype not in EXACT:
             low = "low precision dtypes are not supported" if x.dtype.is_floating_point else ""
             raise DtypeError(
@@ -50,7 +50,7 @@ def need_inexact(name: str, *tensors: Any) -> None:
 def need_matrices(name: str, x: Tensor, role: str = "the input tensor") -> None:
     """`x` must have at least two dimensions."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: {role} must be a Tensor, got {type(x).__name__}")
+        raise ArgumentError(f"{name}: {role} must be a Tensor, got {type(x).__name__}")
     if x.ndim < 2:
         raise ShapeError(
             f"{name}: {role} must have at least 2 dimensions, got shape {tuple(x.shape)}; unsqueeze a vector into a "

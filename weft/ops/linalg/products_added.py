@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import dtype as dtypes
 from ...dtype import BOOL, FLOAT
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tensor import Tensor
 from ..core.primitive import operation, write_out
 from ..math.elementwise import ADD
@@ -43,7 +43,7 @@ def _check_added(name: str, input: Any, first: Any, second: Any, first_rank: int
     need_rank(name, first, first_rank, "the first factor")
     need_rank(name, second, second_rank, "the second factor")
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     kind = first.dtype
     if input.dtype is not kind or second.dtype is not kind:
         same_dtype(name, input, first, second)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dtypes
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import ArgumentError, DtypeError, IndexRangeError, ShapeError
 from ...runtime.lazy import LazyModule
 from ...sparse import COO, CSR, Pattern, Places, SparseTensor, ordered
 from ...tensor import Tensor, wrap
@@ -201,10 +201,10 @@ def _reflected_times(self: SparseTensor, other: Any) -> Any:
 def sparse_mm(mat1: Any, mat2: Any) -> Any:
     """The product of two matrices of which at least one is sparse."""
     if not isinstance(mat1, SparseTensor) and not isinstance(mat2, SparseTensor):
-        raise TypeError("sparse.mm: one of the matrices must be sparse; use weft.mm for dense ones")
+        raise ArgumentError("sparse.mm: one of the matrices must be sparse; use weft.mm for dense ones")
     for x in (mat1, mat2):
         if not isinstance(x, (SparseTensor, Tensor)):
-            raise TypeError(f"sparse.mm: expected matrices, got {type(x).__name__}")
+            raise ArgumentError(f"sparse.mm: expected matrices, got {type(x).__name__}")
         if x.ndim != 2:
             raise ShapeError(f"sparse.mm: expected matrices, got shape {tuple(x.shape)}; use @ for vectors")
     return mat1 @ mat2
@@ -230,7 +230,7 @@ def sparse_sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tenso
     PyTorch returns the sums over one dimension as a sparse vector; here they are dense.
     """
     if not isinstance(input, SparseTensor):
-        raise TypeError(f"sparse.sum: expected a sparse matrix, got {type(input).__name__}; use weft.sum")
+        raise ArgumentError(f"sparse.sum: expected a sparse matrix, got {type(input).__name__}; use weft.sum")
     found = input.coalesce()
     values = found._values if dtype is None else found._values.to(dtype)
     if isinstance(dim, (tuple, list)):
@@ -336,7 +336,7 @@ def _check_compressed(starts: np.ndarray, columns: np.ndarray, count: int, size:
 def from_scipy(matrix: Any) -> SparseTensor:
     """A sparse matrix from one of SciPy's: CSR stays CSR, every other format becomes COO."""
     if not sparse.issparse(matrix):
-        raise TypeError(f"sparse.from_scipy: expected a SciPy sparse matrix, got {type(matrix).__name__}")
+        raise ArgumentError(f"sparse.from_scipy: expected a SciPy sparse matrix, got {type(matrix).__name__}")
     layout, found = (CSR, matrix) if matrix.format == "csr" else (COO, matrix.tocoo())
     found = found.tocoo()
     return ordered(found.row, found.col, wrap(np.array(found.data)), found.shape, layout)

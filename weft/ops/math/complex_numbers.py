@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import FLOAT
-from ...errors import DtypeError
+from ...errors import ArgumentError, DtypeError
 from ...tensor import Tensor
 from ..core.pointwise import Elementwise
 from ..core.primitive import operation, register_module, write_out
@@ -68,7 +68,7 @@ _complex_from = ComplexFrom()
 def complex_from(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A complex tensor from its real and imaginary parts (both float32 or both float64)."""
     if not (isinstance(real, Tensor) and isinstance(imag, Tensor)):
-        raise TypeError(f"complex: expected two tensors, got {type(real).__name__} and {type(imag).__name__}")
+        raise ArgumentError(f"complex: expected two tensors, got {type(real).__name__} and {type(imag).__name__}")
     if real.dtype is not imag.dtype or real.dtype not in (dtypes.float32, dtypes.float64):
         raise DtypeError(
             f"complex: expected both parts to be float32 or both float64, got {real.dtype} and {imag.dtype}; convert "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dtype import FLOAT, INTEGER
+from ...errors import DivisionError
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 
@@ -13,7 +14,7 @@ NUMERIC = (INTEGER, FLOAT)
 
 def _integer_zero_guard(name: str, other: np.ndarray) -> None:
     if other.dtype.kind in "iub" and (other == 0).any():
-        raise ZeroDivisionError(f"{name}: ZeroDivisionError: integer division by zero; mask the zeros out first")
+        raise DivisionError(f"{name}: ZeroDivisionError: integer division by zero; mask the zeros out first")
 
 
 class Remainder(Elementwise):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import FLOAT
-from ...errors import DtypeError
+from ...errors import DtypeError, InvalidValueError
 from ...tensor import Tensor
 from ..core.operands import as_operand, is_number, is_operand, number_error
 from ..core.primitive import OPERATIONS, PRIMITIVES, operation
@@ -76,7 +76,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return _no_gradient(TRUNC_DIVIDE(input, other), input, other)
     if rounding_mode == "floor":
         return _no_gradient(FLOOR_DIVIDE(input, other), input, other)
-    raise ValueError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
+    raise InvalidValueError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
 
 
 def _no_gradient(result: Tensor, *inputs: Any) -> Tensor:
@@ -197,7 +197,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
     """|input − other| ≤ atol + rtol · |other|, element by element."""
     need_tensor("isclose", input=input, other=other)
     if rtol < 0 or atol < 0:
-        raise ValueError(f"isclose: rtol and atol must be at least zero, got {rtol} and {atol}")
+        raise InvalidValueError(f"isclose: rtol and atol must be at least zero, got {rtol} and {atol}")
     if input.dtype is not other.dtype:
         raise DtypeError(f"isclose: {input.dtype} did not match {other.dtype}; convert one of them")
     close = input == other
@@ -234,7 +234,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Each element moved into [min, max]; NaN stays. The gradient is 1 inside (ends included)."""
     need_tensor("clamp", input=input)
     if min is None and max is None:
-        raise ValueError("clamp: at least one of 'min' or 'max' must not be None")
+        raise InvalidValueError("clamp: at least one of 'min' or 'max' must not be None")
     if input.is_complex():
         raise DtypeError(f"clamp: is not supported for complex types, got {input.dtype}")
     kind = dtypes.result_dtype([x for x in (input, min, max) if x is not None])

@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import BOOL, FLOAT
-from ...errors import AutogradError, DtypeError, ShapeError
+from ...errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from ...refusal import need_bounded
 from ...runtime.lazy import LazyModule
 from ...tensor import Tensor
@@ -42,7 +42,9 @@ class Special(Elementwise, abstract=True):
     def compute_dtype(self, inputs):
         if not any(isinstance(x, Tensor) for x in inputs):
             found = ", ".join(type(x).__name__ for x in inputs)
-            raise TypeError(f"{self.name}: at least one argument must be a Tensor, got {found}; use weft.tensor(...)")
+            raise ArgumentError(
+                f"{self.name}: at least one argument must be a Tensor, got {found}; use weft.tensor(...)"
+            )
         return super().compute_dtype(inputs)
 
 
@@ -396,7 +398,7 @@ def frexp(input: Tensor) -> frexp_result:
 def polygamma(n: int, input: Tensor) -> Tensor:
     """ψ⁽ⁿ⁾(input): n = 0 is digamma, n = 1 its derivative, …"""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-        raise TypeError(f"polygamma: n must be an integer, got {n!r}")
+        raise ArgumentError(f"polygamma: n must be an integer, got {n!r}")
     if n < 0:
         raise ShapeError(f"polygamma: polygamma(n, x) does not support negative n, got {n}")
     return input.digamma() if n == 0 else POLYGAMMA(input, n=int(n))
@@ -440,7 +442,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs · (cos angle + i sin angle), a complex tensor from polar coordinates."""
     if not (isinstance(abs, Tensor) and isinstance(angle, Tensor)):
-        raise TypeError(f"polar: expected two tensors, got {type(abs).__name__} and {type(angle).__name__}")
+        raise ArgumentError(f"polar: expected two tensors, got {type(abs).__name__} and {type(angle).__name__}")
     if abs.dtype is not angle.dtype or abs.dtype not in (dtypes.float32, dtypes.float64):
         raise DtypeError(
             f"polar: expected both inputs to be float32 or both float64, got {abs.dtype} and {angle.dtype}; convert "

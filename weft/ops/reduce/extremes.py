@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dtype import BOOL, COMPLEX
-from ...errors import IndexRangeError
+from ...errors import ArgumentError, IndexRangeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap
 from ..core.primitive import Reduction, register_module
@@ -193,7 +193,7 @@ class Min(NamedTuple):
 def _max_or_min(input: Tensor, dim: Any, keepdim: bool, other: Any, name: str) -> Any:
     """The three meanings of `max` and `min`: of all elements, along a dimension, of two tensors."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     if isinstance(dim, Tensor):
         other = dim
     if other is not None:

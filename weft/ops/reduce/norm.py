@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import FLOAT
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor
 from ..core.operands import is_number
@@ -107,7 +107,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = Fals
     """(Σ |xᵢ|^ord)^(1/ord) over the given dimensions (of the flattened tensor by default)."""
     name = "linalg.vector_norm"
     if not is_number(ord):
-        raise TypeError(f"{name}: argument 'ord' must be a number, not {type(ord).__name__} {ord!r}")
+        raise ArgumentError(f"{name}: argument 'ord' must be a number, not {type(ord).__name__} {ord!r}")
     x = _norm_input(x, dtype, name)
     dims = all_or(dim, x.ndim, name)
     if (ord < 0 or ord == math.inf) and 0 in (x.shape[d] for d in dims):
@@ -138,7 +138,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     if p == "nuc":
         return _nuclear_norm(_norm_input(input, dtype, "norm"), dim, keepdim)
     if not is_number(p):
-        raise ValueError(f"norm: Order {p!r} not supported; give a number, 'fro' or 'nuc'")
+        raise InvalidValueError(f"norm: Order {p!r} not supported; give a number, 'fro' or 'nuc'")
     return vector_norm(input, p, dim, keepdim, dtype=dtype)
 
 
@@ -154,9 +154,9 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if input.ndim < 2:
         raise ShapeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     if p <= 0:
-        raise ValueError(f"renorm: non-positive-norm not supported, got p={p}")
+        raise InvalidValueError(f"renorm: non-positive-norm not supported, got p={p}")
     if maxnorm < 0:
-        raise ValueError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+        raise InvalidValueError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     d = wrap_dim(dim, input.ndim, "renorm")
     others = tuple(i for i in range(input.ndim) if i != d)
     length = vector_norm(input, p, others, True)

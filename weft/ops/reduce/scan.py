@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import BOOL, FLOAT
-from ...errors import IndexRangeError, ShapeError
+from ...errors import ArgumentError, IndexRangeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor
 from ..core.primitive import operation, register_module
@@ -275,7 +275,7 @@ def diff(
     if input.ndim == 0:
         raise ShapeError("diff: expects input to be at least one-dimensional, got a 0-d tensor")
     if n < 0:
-        raise ValueError(f"diff: order must be non-negative but got {n}")
+        raise InvalidValueError(f"diff: order must be non-negative but got {n}")
     d = wrap_dim(dim, input.ndim, "diff")
     if n == 0:
         return input.clone()
@@ -297,7 +297,7 @@ def _trapezoids(y: Tensor, x: Any, dx: Any, dim: int, name: str) -> tuple[Tensor
     if y.ndim == 0:
         raise IndexRangeError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
     if x is not None and dx is not None:
-        raise TypeError(f"{name}: give the points `x` or their distance `dx`, not both")
+        raise ArgumentError(f"{name}: give the points `x` or their distance `dx`, not both")
     d = wrap_dim(dim, y.ndim, name)
     if y.shape[d] == 0:
         return None, d
@@ -348,7 +348,7 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
     unsigned = input.dtype is dtypes.uint8 or (input.dtype is dtypes.bool_ and len(dims) > 0)
     refuse(unsigned, name, input.dtype, "convert it with .float()")
     if isinstance(spacing, Tensor):
-        raise TypeError(f"{name}: spacing must be a number or a list, got a Tensor; write spacing=(x,)")
+        raise ArgumentError(f"{name}: spacing must be a number or a list, got a Tensor; write spacing=(x,)")
     spacing = 1 if spacing is None else spacing
     spacings = spacing if isinstance(spacing, (tuple, list)) else (spacing,) * len(dims)
     if len(spacings) != len(dims):
@@ -357,7 +357,7 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order:
             f"but got a list of length {len(spacings)}"
         )
     if edge_order not in (1, 2):
-        raise ValueError(f"{name}: only supports edge_order=1 and edge_order=2, got {edge_order}")
+        raise InvalidValueError(f"{name}: only supports edge_order=1 and edge_order=2, got {edge_order}")
     if any(input.shape[d] <= edge_order for d in dims):
         raise ShapeError(
             f"{name}: expected each dimension size to be at least edge_order+1 = {edge_order + 1}, got shape "

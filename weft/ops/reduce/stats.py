@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import dtype as dtypes
 from ...dtype import BOOL, FLOAT, INTEGER
-from ...errors import DtypeError, ShapeError
+from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, is_number
@@ -122,19 +122,19 @@ def _check_quantile(x: Tensor, q: Any, interpolation: str, name: str) -> Tensor:
     if x.numel() == 0:
         raise ShapeError(f"{name}: input tensor must be non-empty, got shape {tuple(x.shape)}")
     if interpolation not in _INTERPOLATIONS:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, but got {interpolation!r}"
         )
     if is_number(q):
         if not 0 <= q <= 1:
-            raise ValueError(f"{name}: q must be in the range [0, 1] but got {q}")
+            raise InvalidValueError(f"{name}: q must be in the range [0, 1] but got {q}")
         return wrap(np.asarray(q, x.dtype.np))
     if q.ndim > 1:
         raise ShapeError(f"{name}: q must be a scalar or 1D tensor, got shape {tuple(q.shape)}")
     if q.dtype is not x.dtype:
         raise DtypeError(f"{name}: q tensor must be same dtype as the input tensor, got {q.dtype} and {x.dtype}")
     if q._interpreter is None and not bool(((q >= 0) & (q <= 1)).all()):
-        raise ValueError(f"{name}: q values must be in the range [0, 1]")
+        raise InvalidValueError(f"{name}: q values must be in the range [0, 1]")
     return q
 
 
@@ -199,7 +199,7 @@ def _weights(weights: Tensor | None, count: int, category: int, name: str) -> Te
     if weights.numel() != count:
         raise ShapeError(f"cov: expected {name} to have {count} elements, one an observation, got {weights.numel()}")
     if weights._interpreter is None and bool((weights < 0).any()):
-        raise ValueError(f"cov: {name} cannot be negative")
+        raise InvalidValueError(f"cov: {name} cannot be negative")
     return weights.reshape(-1)
 
 
@@ -257,9 +257,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """How often each number 0, 1, 2, … occurs, or the sum of its weights."""
     refuse(input.dtype.category != INTEGER, "bincount", input.dtype, "convert it with .long()")
     if input.ndim != 1 or (input.numel() and bool((input < 0).any())):
-        raise ValueError(f"bincount: only supports 1-d non-negative integral inputs, got shape {tuple(input.shape)}")
+        raise InvalidValueError(
+            f"bincount: only supports 1-d non-negative integral inputs, got shape {tuple(input.shape)}"
+        )
     if minlength < 0:
-        raise ValueError(f"bincount: minlength should be >= 0, got {minlength}")
+        raise InvalidValueError(f"bincount: minlength should be >= 0, got {minlength}")
     if weights is not None and input.numel() and weights.shape != input.shape:
         raise ShapeError(
             f"bincount: weights should be 1-d and have the same length as input, got {tuple(weights.shape)} for "
@@ -306,9 +308,9 @@ class Histc(Opaque):
 
 def _check_range(low: float, high: float, name: str) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"{name}: range of [{low}, {high}] is not finite; give min and max")
+        raise InvalidValueError(f"{name}: range of [{low}, {high}] is not finite; give min and max")
     if high < low:
-        raise ValueError(f"{name}: max must be larger than min, got [{low}, {high}]")
+        raise InvalidValueError(f"{name}: max must be larger than min, got [{low}, {high}]")
 
 
 HISTC = Histc()
@@ -320,7 +322,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """Counts in `bins` equal bins between min and max (those of the data if both are equal)."""
     refuse(input.dtype.category != FLOAT, "histc", input.dtype, "convert it with .float()")
     if bins <= 0:
-        raise ValueError(f"histc: bins must be > 0, but got {bins}")
+        raise InvalidValueError(f"histc: bins must be > 0, but got {bins}")
     return HISTC(input, bins=int(bins), low=float(min), high=float(max))
 
 
@@ -345,7 +347,7 @@ def _edges(values: np.ndarray, bins: Any, limits: Any, kind: np.dtype, name: str
             raise ShapeError(f"{name}: bins tensor should have one non-empty dimension, got shape {tuple(bins.shape)}")
         return contents(bins, name)
     if bins <= 0:
-        raise ValueError(f"{name}: bins must be > 0, but got {bins}")
+        raise InvalidValueError(f"{name}: bins must be > 0, but got {bins}")
     low, high = limits if limits is not None else (values.min(), values.max()) if values.size else (0.0, 1.0)
     _check_range(float(low), float(high), name)
     if low == high:

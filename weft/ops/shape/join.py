@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dtypes
-from ...errors import DtypeError, IndexRangeError, ShapeError
+from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError, UnsupportedError
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, python_int
@@ -71,7 +71,7 @@ CAT, PAD = Cat(), Pad()
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along a dimension; all other sizes must agree."""
     if not isinstance(tensors, (tuple, list)):
-        raise TypeError(f"cat: argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
+        raise ArgumentError(f"cat: argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}")
     if not tensors:
         raise ShapeError("cat: expected a non-empty list of tensors")
     kind = dtypes.result_dtype(tensors)
@@ -136,7 +136,9 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 def _grown(tensors: Sequence[Tensor], grow: Callable[[Tensor], Tensor], name: str) -> list[Tensor]:
     if not isinstance(tensors, (tuple, list)):
-        raise TypeError(f"{name}: argument 'tensors' must be a tuple or list of tensors, got {type(tensors).__name__}")
+        raise ArgumentError(
+            f"{name}: argument 'tensors' must be a tuple or list of tensors, got {type(tensors).__name__}"
+        )
     if not tensors:
         raise ShapeError(f"{name}: expects a non-empty list of tensors")
     return [grow(x) for x in tensors]
@@ -304,15 +306,15 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if mode not in _EDGES:
-        raise NotImplementedError(
+        raise UnsupportedError(
             f"pad: unrecognised padding mode {mode!r}; choose constant, reflect, replicate, circular"
         )
     if value:
-        raise ValueError(f'pad: padding mode "{mode}" doesn\'t take in value argument')
+        raise InvalidValueError(f'pad: padding mode "{mode}" doesn\'t take in value argument')
     widths = _widths(pad, input, "pad")
     count = len(pad) // 2
     if not (1 <= count <= 3 and input.ndim in (count + 1, count + 2)):
-        raise NotImplementedError(
+        raise UnsupportedError(
             f"pad: only 2D, 3D, 4D, 5D padding with non-constant padding are supported: {len(pad)} widths for a "
             f"tensor of shape {tuple(input.shape)}; it must have one or two dimensions more than are padded"
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtype as dtypes
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from ...refusal import need_bounded
 from ...sizes import wrap_dim
 from ...tensor import Tensor
@@ -95,7 +95,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
     for name in ("indices", "sections", "tensor_indices_or_sections"):
         indices_or_sections = names.pop(name, indices_or_sections)
     if names or indices_or_sections is None:
-        raise TypeError(f"tensor_split: expected indices_or_sections and dim, got also {sorted(names)}")
+        raise ArgumentError(f"tensor_split: expected indices_or_sections and dim, got also {sorted(names)}")
     return _split_at(input, indices_or_sections, dim, "tensor_split")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dtypes
-from ...errors import DtypeError, IndexRangeError, OptionError, ShapeError
+from ...errors import ArgumentError, DtypeError, IndexRangeError, OptionError, ShapeError
 from ...runtime.lazy import LazyModule
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap
@@ -93,7 +93,7 @@ def _norm(name: str, norm: Any) -> str:
 
 def _as_float(name: str, x: Tensor) -> Tensor:
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(x).__name__}")
+        raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(x).__name__}")
     if x.dtype in dtypes.LOW_PRECISION:
         raise DtypeError(f"{name}: unsupported dtype {x.dtype}; convert it with .float() first")
     return x.to(dtypes.get_default_dtype()) if x.dtype.category < dtypes.FLOAT else x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import dtype as dtypes
-from ...errors import DtypeError, OptionError, ShapeError
+from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, wrap
 from ..core.primitive import operation
 from ..linalg.matrix import EXACT
@@ -87,7 +87,7 @@ def stft(
 ) -> Tensor:
     """X[…, ω, m] = Σₖ window[k] · input[…, m · hop + k] · e^(−2πi ωk/n): (…, L) → (…, frequencies, frames)."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"stft: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"stft: argument 'input' must be a Tensor, got {type(input).__name__}")
     if input.dtype not in EXACT:
         raise DtypeError(
             f"stft: expected a tensor of floating point or complex values, got {input.dtype}; use .float()"
@@ -154,7 +154,7 @@ def istft(
 
 def _checked_spectrum(input: Tensor, n_fft: int, onesided: bool | None, return_complex: bool) -> Tensor:
     if not isinstance(input, Tensor):
-        raise TypeError(f"istft: argument 'input' must be a Tensor, got {type(input).__name__}")
+        raise ArgumentError(f"istft: argument 'input' must be a Tensor, got {type(input).__name__}")
     spectrum = input if input.is_complex() else _joined_parts(input)
     if spectrum.numel() == 0:
         raise ShapeError(f"istft: input tensor cannot be empty, got shape {tuple(input.shape)}")

@@ -17,7 +17,7 @@ import numpy as np
 from ... import dtype as dtypes
 from ...device import device as device_type
 from ...dtype import FLOAT, DtypeLike
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...runtime.lazy import LazyModule
 from ...tensor import Tensor
 from ..core.operands import python_int
@@ -67,9 +67,9 @@ def window(body: Callable[..., np.ndarray]) -> Callable[..., Tensor]:
     ) -> Tensor:
         count, kind = python_int(M, name), kind_of(dtype)
         if count < 0:
-            raise ValueError(f"{name}: requires non-negative window length, got M={count}")
+            raise InvalidValueError(f"{name}: requires non-negative window length, got M={count}")
         if kind not in (dtypes.float32, dtypes.float64):
-            raise ValueError(f"{name}: expects float32 or float64 dtypes, got: {kind}")
+            raise InvalidValueError(f"{name}: expects float32 or float64 dtypes, got: {kind}")
         check_layout(layout, name)
         samples = body(np.arange(count), count - 1 if sym else count, **options)
         samples = np.ones(1) if count == 1 else np.asarray(samples)
@@ -98,9 +98,9 @@ def cosine(k: np.ndarray, last: int) -> np.ndarray:
 def exponential(k: np.ndarray, last: int, *, center: float | None = None, tau: float = 1.0) -> np.ndarray:
     """exp(−|k − center| / tau); the center is n / 2, and free only with sym=False."""
     if tau <= 0:
-        raise ValueError(f"signal.windows.exponential: tau must be positive, got {tau}")
+        raise InvalidValueError(f"signal.windows.exponential: tau must be positive, got {tau}")
     if center is not None and last + 1 == len(k):
-        raise ValueError("signal.windows.exponential: center must be None for symmetric windows; give sym=False")
+        raise InvalidValueError("signal.windows.exponential: center must be None for symmetric windows; give sym=False")
     return np.exp(-np.abs(k - (last / 2 if center is None else center)) / tau)
 
 
@@ -108,7 +108,7 @@ def exponential(k: np.ndarray, last: int, *, center: float | None = None, tau: f
 def gaussian(k: np.ndarray, last: int, *, std: float = 1.0) -> np.ndarray:
     """exp(−½ ((k − n / 2) / std)²)."""
     if std <= 0:
-        raise ValueError(f"signal.windows.gaussian: standard deviation must be positive, got {std}")
+        raise InvalidValueError(f"signal.windows.gaussian: standard deviation must be positive, got {std}")
     return np.exp(-0.5 * ((k - last / 2) / std) ** 2)
 
 
@@ -116,7 +116,7 @@ def gaussian(k: np.ndarray, last: int, *, std: float = 1.0) -> np.ndarray:
 def kaiser(k: np.ndarray, last: int, *, beta: float = 12.0) -> np.ndarray:
     """I₀(β √(1 − (2k / n − 1)²)) / I₀(β), I₀ a Bessel function."""
     if beta < 0:
-        raise ValueError(f"signal.windows.kaiser: beta must be non-negative, got {beta}")
+        raise InvalidValueError(f"signal.windows.kaiser: beta must be non-negative, got {beta}")
     return _kaiser(k, max(last, 1), beta)
 
 
@@ -124,9 +124,11 @@ def kaiser(k: np.ndarray, last: int, *, beta: float = 12.0) -> np.ndarray:
 def general_cosine(k: np.ndarray, last: int, *, a: Weights) -> np.ndarray:
     """Σᵢ (−1)ⁱ aᵢ cos(2πik / n)."""
     if not isinstance(a, (list, tuple)):
-        raise TypeError(f"signal.windows.general_cosine: coefficients must be a list or tuple, got {type(a).__name__}")
+        raise ArgumentError(
+            f"signal.windows.general_cosine: coefficients must be a list or tuple, got {type(a).__name__}"
+        )
     if not a:
-        raise ValueError("signal.windows.general_cosine: coefficients cannot be empty")
+        raise InvalidValueError("signal.windows.general_cosine: coefficients cannot be empty")
     return _cosines(k, max(last, 1), a)
 
 
