@@ -137,6 +137,9 @@ def test_trees_strides_and_gradients():
 
 
 def test_weft_never_imports_torch():
-    program = "import sys, weft\nassert 'torch' not in sys.modules\nweft.io.to_torch(weft.ones(1))"
+    program = (
+        "import sys, weft\nassert 'torch' not in sys.modules\n"
+        "try: weft.io.to_torch(weft.ones(1))\nexcept ImportError as error: print(error)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "ImportError: to_torch: PyTorch is not imported" in done.stderr
+    assert done.stdout.startswith("to_torch: PyTorch is not imported")
