@@ -15,6 +15,7 @@ from typing import Any
 
 from ..dlpack import imported
 from ..errors import ArgumentError
+from ..runtime.extras import MissingExtraError
 from ..tensor import Tensor, wrap
 from .atomic import Source, contents
 from .bounded import brief
@@ -239,7 +240,7 @@ def to_torch(tree: Any) -> Any:
     """
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "from_dlpack"):
-        raise ImportError("to_torch: PyTorch is not imported; write `import torch` before calling to_torch")
+        raise MissingExtraError("to_torch: PyTorch is not imported; write `import torch` before calling to_torch")
     return _mapped(lambda t: torch.from_dlpack(_forward(t)), Tensor, tree, "to_torch")
 
 
@@ -247,7 +248,7 @@ def from_torch(tree: Any) -> Any:
     """Tensors over the memory of PyTorch tensors on the CPU, for one tensor or a tree of dict, list and tuple."""
     torch = sys.modules.get("torch")
     if torch is None:
-        raise ImportError("from_torch: PyTorch is not imported, so there can be no PyTorch tensor to convert")
+        raise MissingExtraError("from_torch: PyTorch is not imported, so there can be no PyTorch tensor to convert")
     return _mapped(lambda t: wrap(imported(t.detach().resolve_conj().resolve_neg())), torch.Tensor, tree, "from_torch")
 
 
