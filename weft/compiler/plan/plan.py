@@ -62,61 +62,74 @@ class Plan:
 
     def _build(self) -> None:
         """Compile the kernels and write the tables."""
-        target = jit.Target.host()
-        barrier = native.barrier_ir()
-        texts: dict[str, Any] = {}
-        keys: dict[int, str] = {}
-        for slot in self.slots:
-            if isinstance(slot.step, Launch):
-                key = keys[id(slot)] = slot.step.kernel.key()
-                texts.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
-        self.handles = jit.build(texts)
-        counts = []
-        for slot in self.slots:
-            if isinstance(slot.step, Launch):
-                counts.append(max([len(slot.step.words), *(at + 1 for _, at in extra_words(slot.step))]))
-            else:
-                counts.append(getattr(slot.step, "count", 0))
+        keys = self._compile()
+        counts = [_count_of_words(slot.step) for slot in self.slots]
         self.words = np.zeros(max(sum(counts), 1), np.int64)
         self.checked, self.flag = np.zeros((2, 3), np.int64)  # where an index is out of range: (1 + node, index, size)
         self.flags: list[tuple[np.ndarray, Graph]] = []  # those in use, and those of loops
-        last_check = max((slot.phase for slot in self.slots if _halts(slot.step)), default=-1)
-        base, start = address(self.memory), address(self.words)
         self.patches: dict[Value, list[tuple[int, int]]] = {}
         self.spans: dict[Value, list[tuple[np.ndarray, np.ndarray]]] = {}  # the same for loops, many words at once
+        self._write_segments(keys, counts)
+        self._write_tables()
+        self._find_flags()
+        alone = all((table[3::4] >> 8 == 1).all() for table in self.native_tables)
+        self.workers = 1 if alone else self.threads  # nobody is called to watch thread 0
+
+    def _compile(self) -> dict[int, str]:
+        """Make the kernels; their keys by the number of the slot."""
+        target, barrier = jit.Target.host(), native.barrier_ir()
+        texts: dict[str, Any] = {}
+        keys: dict[int, str] = {}
+        for number, slot in enumerate(self.slots):
+            if isinstance(slot.step, Launch):
+                key = keys[number] = slot.step.kernel.key()
+                texts.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
+        self.handles = jit.build(texts)
+        return keys
+
+    def _write_segments(self, keys: dict[int, str], counts: Sequence[int]) -> None:
+        """Argument words and rows of the tables, step by step; a host call stands between two tables."""
+        last_check = max((slot.phase for slot in self.slots if _halts(slot.step)), default=-1)
+        start, at = address(self.words), 0
         self.segments: list[Any] = []
-        tables: list[Any] = []
-        at = 0
+        rows: list[Any] = []
         for number, slot in enumerate(self.slots):
             step = slot.step
             if isinstance(step, HostCall) and not isinstance(step, Repeat):
                 self.segments.append(step)
-                tables = []
+                rows = []
                 continue
-            if not tables:
-                self.segments.append(tables)
+            if not rows:
+                self.segments.append(rows)
+            stop = STOP if slot.phase == last_check else 0
             if isinstance(step, Repeat):
                 self._write_loop(step, at)
-                rows = step.rows(start + 8 * at, number)
-                rows[-1, 2] |= STOP if slot.phase == last_check else 0
-                tables.append(rows)
-                at += counts[number]
-                continue
-            for n, (root, offset) in enumerate(step.words):
-                if root in self.offsets:
-                    self.words[at + n] = base + self.offsets[root] + offset
-                else:
-                    self.patches.setdefault(root, []).append((at + n, offset))
-            for name, word in extra_words(step):
-                flag = self.checked if step.kernel.halts else self.flag
-                known = {"flag": address(flag), "who": step.group.nodes[0].number + 1}
-                self.words[at + word] = known[name] if name in known else base + self.offsets[name, number]
-            last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
-            only = 0 if slot.only is None else slot.only + 1
-            address_of = self.handles[keys[id(slot)]].address
-            flags = (BARRIER | (STOP if slot.phase == last_check else 0)) if last else 0
-            tables.append([address_of, start + 8 * at, flags | only << 8, number])
+                several = step.rows(start + 8 * at, number)
+                several[-1, 2] |= stop
+                rows.append(several)
+            else:
+                self._write_launch(step, at, number)
+                last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
+                only = 0 if slot.only is None else slot.only + 1
+                flags = BARRIER | stop if last else 0
+                rows.append([self.handles[keys[number]].address, start + 8 * at, flags | only << 8, number])
             at += counts[number]
+
+    def _write_launch(self, step: Launch, at: int, number: int) -> None:
+        """The argument words of a kernel, from word `at` on."""
+        base = address(self.memory)
+        for n, (root, offset) in enumerate(step.words):
+            if root in self.offsets:
+                self.words[at + n] = base + self.offsets[root] + offset
+            else:
+                self.patches.setdefault(root, []).append((at + n, offset))
+        for name, word in extra_words(step):
+            flag = self.checked if step.kernel.halts else self.flag
+            known = {"flag": address(flag), "who": step.group.nodes[0].number + 1}
+            self.words[at + word] = known[name] if name in known else base + self.offsets[name, number]
+
+    def _write_tables(self) -> None:
+        """The rows of each segment as one array: their number, then four words each."""
         self.native_tables = []
         for n, segment in enumerate(self.segments):
             if isinstance(segment, list):
@@ -124,12 +137,13 @@ class Plan:
                 table = np.array([len(rows), *rows.ravel()], np.int64)
                 self.native_tables.append(table)
                 self.segments[n] = address(table)
+
+    def _find_flags(self) -> None:
+        """Which of the flags for indices out of range some kernel may set."""
         kernels = [slot.step.kernel for slot in self.slots if isinstance(slot.step, Launch)]
         for flag, halts in ((self.flag, False), (self.checked, True)):
             if any(hasattr(k, "flag") and k.halts == halts for k in kernels):
                 self.flags.insert(0, (flag, self.graph))  # a check knows what it is a check of
-        alone = all((table[3::4] >> 8 == 1).all() for table in self.native_tables)
-        self.workers = 1 if alone else self.threads  # nobody is called to watch thread 0
 
     def _write_loop(self, step: Repeat, at: int) -> None:
         """The argument words of a loop, from word `at` on."""
@@ -280,6 +294,13 @@ class Plan:
                 for one, _ in self.flags:
                     one[:] = 0
                 raise wrong_index(next(n for n in graph.nodes if n.number == who - 1), index, size)
+
+
+def _count_of_words(step: Launch | HostCall) -> int:
+    """How many argument words a step has."""
+    if isinstance(step, Launch):
+        return max([len(step.words), *(at + 1 for _, at in extra_words(step))])
+    return getattr(step, "count", 0)
 
 
 def _halts(step: Launch | HostCall) -> bool:
