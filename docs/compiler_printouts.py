@@ -21,8 +21,9 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from weft.compiler import OPTIONAL, PIPELINE, build_plan
+from weft.compiler import build_plan
 from weft.compiler.graph.graph import Graph, Node, Value
+from weft.compiler.pipeline import PASSES
 from weft.compiler.plan.buffers import address
 from weft.compiler.show.explain import profile as measure
 from weft.errors import WeftError
@@ -123,8 +124,13 @@ class Page:
 
 
 def pipeline(page: Page) -> str:
-    names = [f"[{name}]" if name in OPTIONAL else name for name in PIPELINE]
-    return textwrap.fill(" → ".join(names), 100)
+    """The table of passes, with what they need and leave where that is not just the graph."""
+    lines = []
+    for one in PASSES:
+        lines.append(f"{f'[{one.name}]' if one.optional else one.name:11}  {one.about}")
+        if (one.needs, one.leaves) != (("graph",), ("graph",)):
+            lines.append(f"{'':11}  {', '.join(one.needs)} → {', '.join(one.leaves)}")
+    return "\n".join(lines)
 
 
 def trace(page: Page) -> str:

@@ -199,7 +199,7 @@ def test_an_entry_that_is_a_directory(place):
 
 MOMENTS = {
     "writing IR": lambda: setattr(jit, "_compile", die),
-    "compiling": lambda: setattr(jit.codegen.binding().TargetMachine, "emit_object", die),
+    "compiling": lambda: setattr(jit.worker.binding().TargetMachine, "emit_object", die),
     "opening": lambda: setattr(cache.tempfile, "mkstemp", die),
     "half written": lambda: setattr(cache, "open", HalfWritten),
     "before renaming": lambda: setattr(os, "replace", die),
@@ -230,7 +230,7 @@ def test_helpers_end_with_a_killed_process(place):
     source = """
 import sys, time
 import weft
-from weft.compiler import jit
+from weft.kernels.llvm import jit
 weft.set_num_threads(2)
 jit._WORTH_A_HELPER = 0
 jit.emit_object = lambda ir, target: time.sleep(60)

@@ -21,11 +21,11 @@ from ..runtime.threads import get_num_threads
 from ..tape.modes import mode
 from ..tensor import Tensor, wrap
 from ..utils.pytree import tree_flatten, tree_unflatten
-from . import OPTIONAL, build_plan
 from .graph.graph import Graph
 from .graph.reference import HostPlan
 from .outside import Pull
 from .passes.gradients import OldGradients
+from .pipeline import OPTIONAL, build_plan
 from .program import ARGUMENT, COPY, NUMBER, OBJECT, OUTPUT, TREE, Program, Result, trace
 from .tracing.state import TRANSITIONS, Carried, Unsettled
 from .tracing.surroundings import Place

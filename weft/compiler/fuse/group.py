@@ -27,6 +27,9 @@ class Group:
         self.followers: set[Group] = set()  # those that read what this one makes
         self.inputs: set[Value] = set()
 
+    def __str__(self) -> str:
+        return f"  {self.kind} {self.number} {list(self.space)}: {', '.join(n.op.name for n in self.nodes)}"
+
     def cut(self, factors: tuple[int, ...]) -> None:
         """Cut the space finer."""
         if factors == self.space:

@@ -38,6 +38,11 @@ FEW_ROWS = 8  # fewer rows than this: a reduction is shared between threads as a
 SHORT_COLUMN = 256  # reductions across rows up to this length keep whole rows of vectors
 
 
+def fuse(graph: Graph, geometry: Geometry, anchors: dict[Node, Any], enabled: bool = True) -> Fuser:
+    """All nodes in groups; every node in one of its own where fusion is not enabled."""
+    return Fuser(graph, geometry, anchors, enabled).run()
+
+
 class Fuser:
     """Goes through the nodes in order and puts each into a group that exists, or a new one."""
 
@@ -49,7 +54,12 @@ class Fuser:
         self.sure = self._find_sure()
         self._flat: dict[Value, bool] = {}
 
-    def run(self) -> list[Group]:
+    @property
+    def filled(self) -> list[Group]:
+        """The groups that have nodes: others have taken those of the rest."""
+        return [g for g in self.groups if g.nodes]
+
+    def run(self) -> Fuser:
         for node in self.graph.nodes:
             if isinstance(node.op, Source) or is_view(node.outputs[0]) or node in self.repeated:
                 continue
@@ -63,7 +73,7 @@ class Fuser:
                 self._start(node, "assembly", ())
             else:
                 self._start(node, "host", ())
-        return [g for g in self.groups if g.nodes]
+        return self
 
     def _find_repeated(self) -> set[Node]:
         """Cheap operations on single numbers that Python gives: done again in each kernel that needs them."""

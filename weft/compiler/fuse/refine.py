@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..graph.geometry import common_factors, is_view, squeezed
-from ..graph.graph import Constant, Fetched, Node, Value
+from ..graph.graph import Constant, Fetched, Graph, Node, Value
 from .group import Group, in_order
 from .groups import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser
 from .kinds import is_pointwise, is_reduction, product
@@ -11,9 +11,11 @@ from .kinds import is_pointwise, is_reduction, product
 MOST_REPEATED = 5  # nodes that are computed again to save a store
 
 
-def refine(fuser: Fuser) -> None:
-    """All three, in the order in which they help each other."""
-    refiner = Refiner(fuser)
+def refine(graph: Graph, fuser: Fuser) -> None:
+    """All three, in the order in which they help each other; nothing where fusion was left out."""
+    if not fuser.enabled:
+        return
+    refiner = Refiner(graph, fuser)
     refiner.sink()
     refiner.merge_readers()
     refiner.repeat()
@@ -22,8 +24,8 @@ def refine(fuser: Fuser) -> None:
 class Refiner:
     """Changes the groups that a fuser has made."""
 
-    def __init__(self, fuser: Fuser) -> None:
-        self.fuser = fuser
+    def __init__(self, graph: Graph, fuser: Fuser) -> None:
+        self.graph, self.fuser = graph, fuser
         self.copies: dict[Node, list[Node]] = {}  # to be put before a node of the graph
         self.readers: dict[Node, Node] = {}  # that node, of each copy
 
@@ -33,7 +35,7 @@ class Refiner:
 
     def sink(self) -> None:
         """Move pointwise nodes from the end of an anchor to the one group that uses them, where that saves stores."""
-        users, results = self.fuser.graph.users(), set(self.fuser.graph.results)
+        users, results = self.graph.users(), set(self.graph.results)
         for group in self.fuser.groups:
             if group.kind != "anchor":
                 continue
@@ -62,7 +64,7 @@ class Refiner:
 
     def repeat(self) -> None:
         """Compute cheap values again in the groups that read them, from values these read anyway: they are not stored."""
-        users, results = self.fuser.graph.users(), set(self.fuser.graph.results)
+        users, results = self.graph.users(), set(self.graph.results)
         for group in self.fuser.groups:
             if group.kind not in ("sweep", "anchor") or (group.anchor is not None and not group.anchor.fusible):
                 continue
@@ -87,11 +89,11 @@ class Refiner:
     def _insert_copies(self) -> None:
         """Put the copied nodes into the graph, each before the node that reads it first."""
         nodes: list[Node] = []
-        for node in self.fuser.graph.nodes:
+        for node in self.graph.nodes:
             nodes += self.copies.get(node, ())
             nodes.append(node)
-        self.fuser.graph.nodes = nodes
-        self.fuser.graph.renumber()
+        self.graph.nodes = nodes
+        self.graph.renumber()
 
     def _recipe(
         self, node: Node, group: Group, users: dict[Value, list[Node]], results: set[Value]

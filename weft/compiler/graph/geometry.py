@@ -64,6 +64,9 @@ class Geometry:
         self.layouts = layouts or {}
         self._found: dict[Value, View] = {}
 
+    def __str__(self) -> str:
+        return "\n".join(f"  {v!r}: {order}" for v, order in self.layouts.items())
+
     def __call__(self, value: Value) -> View:
         found = self._found.get(value)
         if found is None:

@@ -6,14 +6,29 @@ from typing import Any
 
 from ...kernels.anchor import Strides
 from ...ops.core.pointwise import Elementwise
+from ..fuse.anchors import find_anchors
+from ..graph.bodies import straighten
 from ..graph.geometry import Geometry, is_view, ordered_strides
 from ..graph.graph import Draw, Graph, Node, Source, Value
-from .simplify import MOVE, Move
+from .simplify import MOVE, Move, order_views
 
-__all__ = ["choose_layouts", "order_operands"]
+__all__ = ["choose_geometry", "order_memory"]
 
 LAST = (0, 2, 3, 1)  # images with the channels densest
 VOLUMES = (0, 2, 3, 4, 1)  # and volumes
+
+
+def choose_geometry(graph: Graph) -> tuple[dict[Node, Any], Geometry]:
+    """The nodes that have kernels of their own, and how values lie in memory to suit these."""
+    anchors = find_anchors(graph)
+    return anchors, Geometry(choose_layouts(graph, anchors))
+
+
+def order_memory(graph: Graph, anchors: dict[Node, Any], geometry: Geometry) -> None:
+    """Copies of what does not lie as those who read it need: views, kernels, loops."""
+    order_views(graph, geometry)
+    order_operands(graph, anchors, geometry)
+    straighten(graph, geometry)
 
 
 def choose_layouts(graph: Graph, anchors: dict[Node, Any]) -> dict[Value, tuple[int, ...]]:

@@ -8,8 +8,12 @@ import mmap
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from ..fuse.loops import Launch, Lowering
+from ..graph.graph import Graph, Source, Value
 
 ALIGN = 64
 HUGE_PAGE = 2 << 20
@@ -22,6 +26,42 @@ class Life:
     size: int
     first: int
     last: int
+
+
+@dataclass
+class Layout:
+    """Where the temporary values of a plan lie in its block of memory, and the roots of its outputs, which lie elsewhere."""
+
+    outputs: list[Value]
+    lives: dict[Hashable, Life]
+    offsets: dict[Hashable, int]
+    total: int  # bytes
+
+    def __str__(self) -> str:
+        lines = []
+        for key, life in sorted(self.lives.items(), key=lambda item: (self.offsets[item[0]], item[1].first)):
+            what = f"{key[0]} of step {key[1]}" if isinstance(key, tuple) else repr(key)
+            lines.append(f"  {self.offsets[key]:>10} + {life.size:<10} phases {life.first}–{life.last}: {what}")
+        return "\n".join(lines)
+
+
+def lay_out(
+    graph: Graph, slots: Sequence[Any], lowering: Lowering, places: Any, threads: int, share: bool = True
+) -> Layout:
+    """A place for every value that is only needed during a run, and for the memory that kernels need beside."""
+    window = lowering.window
+    kept = {window(state.final).root for state in places.closing}
+    outputs = [window(v).root for v in graph.outputs]
+    lives = lives_of(slots, kept)
+    lives = {r: life for r, life in lives.items() if not isinstance(r.node.op, Source) and r not in outputs}
+    for number, slot in enumerate(slots):
+        if isinstance(slot.step, Launch):
+            for name in ("scratch", "workspace"):
+                size = getattr(slot.step.kernel, name, 0)
+                if size:
+                    times = threads if name == "scratch" and not slot.step.kernel.serial else 1
+                    lives[name, number] = Life(size * times, slot.phase, slot.phase)
+    return Layout(outputs, lives, *plan_memory(lives, share))
 
 
 def plan_memory(lives: Mapping[Hashable, Life], share: bool = True) -> tuple[dict[Hashable, int], int]:

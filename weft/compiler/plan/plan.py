@@ -17,7 +17,7 @@ from ..graph.bodies import Repeat
 from ..graph.geometry import View
 from ..graph.graph import Argument, Captured, Constant, Fetched, Graph, Source, Value
 from ..passes.checks import has_checks, wrong_index
-from .buffers import Life, address, aligned, lives_of, plan_memory
+from .buffers import Layout, address, aligned
 from .schedule import Places, Slot
 
 BARRIER, STOP = 1, 2  # bits of a step's flags
@@ -33,32 +33,14 @@ class Plan:
         lowering: Lowering,
         places: Places,
         threads: int,
-        share: bool = True,
+        layout: Layout,
     ) -> None:
         self.graph, self.slots, self.lowering, self.threads = graph, list(slots), lowering, threads
         self.closing, self.late = places.closing, places.late
-        self._lay_out(share)
+        self.outputs, self.lives, self.offsets = layout.outputs, layout.lives, layout.offsets
+        self.memory = aligned(layout.total)
         self._build()
         self._bind_sources()
-
-    # ------------------------------------------------------------------------------------- memory
-    def _lay_out(self, share: bool) -> None:
-        graph, window = self.graph, self.lowering.window
-        kept = {window(s.final).root for s in self.closing}
-        self.outputs = [window(v).root for v in graph.outputs]
-        lives = lives_of(self.slots, kept)
-        lives = {r: life for r, life in lives.items() if not isinstance(r.node.op, Source) and r not in self.outputs}
-        for number, slot in enumerate(self.slots):
-            if isinstance(slot.step, Launch):
-                for name in ("scratch", "workspace"):
-                    size = getattr(slot.step.kernel, name, 0)
-                    if size:
-                        times = self.threads if name == "scratch" and not slot.step.kernel.serial else 1
-                        lives[name, number] = Life(size * times, slot.phase, slot.phase)
-        offsets, total = plan_memory(lives, share)
-        self.memory = aligned(total)
-        self.offsets = offsets
-        self.lives = lives
 
     def _build(self) -> None:
         """Compile the kernels and write the tables."""

@@ -37,6 +37,28 @@ class Places:
     closing: list[State]
     late: set[int]
 
+    def told(self, graph: Graph) -> str:
+        """Which states are written where they lie."""
+        copied = {id(state) for state in self.closing}
+        how = lambda state: "copied to" if id(state) in copied else "written over"
+        return "\n".join(f"  {state.final!r} {how(state)} {state.value!r}" for state in _written(graph))
+
+
+def place(graph: Graph, fuser: Fuser) -> Places:
+    """Values written where they end, as far as possible: into states, and into the windows of assemblies."""
+    places = in_place(graph, fuser)
+    beside(graph, fuser, places.homes)
+    return places
+
+
+def copy_back(graph: Graph, fuser: Fuser) -> Places:
+    """No value written where it ends: all are copied there when everything is computed."""
+    return Places({}, [], _written(graph), set())
+
+
+def _written(graph: Graph) -> list[State]:
+    return [state for state in graph.states if state.final is not None]
+
 
 def in_place(graph: Graph, fuser: Fuser) -> Places:
     """Which final values can be written straight into the memory of their states.

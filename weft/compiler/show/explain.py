@@ -13,10 +13,10 @@ from ...errors import OptionError
 from ...kernels.kernel import Kernel
 from ...kernels.llvm import jit
 from ...runtime.native import barrier_ir
-from .. import PIPELINE, build_plan
 from ..fuse.loops import HostCall
 from ..graph.bodies import BodyCall, Repeat
 from ..graph.graph import Argument, Graph
+from ..pipeline import PIPELINE, build_plan
 from .roofline import Roofline, measured
 
 RUNS = 7
@@ -86,9 +86,8 @@ class Explanation:
 
     def __str__(self) -> str:
         names = [f"({name} left out)" if name in self.without else name for name in PIPELINE]
-        texts = [*self.passes, ("place", _states(self.plan)), ("buffers", _memory(self.plan))]
         parts = [f"passes: {' → '.join(names)}"]
-        parts += [f"\n── after {name} ──\n{text}" for name, text in texts if name not in self.without]
+        parts += [f"\n── after {name} ──\n{text}" for name, text in self.passes if name not in self.without]
         return "\n".join([*parts, "\n── plan ──", str(self.profile), *self.notes])
 
     def llvm(self, number: int) -> str:
@@ -183,23 +182,6 @@ def _operations(step: Any) -> str:
         return names
     bodies = [" ".join(_operations(slot.step) for slot in plan.slots) for plan in step.plans]
     return f"{names} ({'; '.join(bodies)})"
-
-
-def _states(plan: Any) -> str:
-    """Which states are written where they lie."""
-    copied = {id(state) for state in plan.closing}
-    written = [state for state in plan.graph.states if state.final is not None]
-    how = lambda state: "copied to" if id(state) in copied else "written over"
-    return "\n".join(f"  {state.final!r} {how(state)} {state.value!r}" for state in written)
-
-
-def _memory(plan: Any) -> str:
-    """Where temporary values lie, and in which phases."""
-    lines = []
-    for key, life in sorted(plan.lives.items(), key=lambda item: (plan.offsets[item[0]], item[1].first)):
-        what = f"{key[0]} of step {key[1]}" if isinstance(key, tuple) else repr(key)
-        lines.append(f"  {plan.offsets[key]:>10} + {life.size:<10} phases {life.first}–{life.last}: {what}")
-    return "\n".join(lines)
 
 
 def _untouched(plan: Any, arrays: Sequence[np.ndarray], run: Callable[[], Any]) -> Any:
