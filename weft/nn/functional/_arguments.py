@@ -27,6 +27,11 @@ def per_dimension(value: Any, n: int, name: str, what: str, lowest: int | None =
     return found
 
 
+def spread(value: Any, n: int) -> tuple[int, ...]:
+    """What a layer keeps of an argument: a sequence as it is, one number for each of n dimensions; calls check it."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
+
+
 def batched(input: Tensor, n: int, name: str, channels: bool = True) -> tuple[Tensor, bool]:
     """The input with a batch dimension (N, C, *spatial), and whether it had to be added."""
     if not isinstance(input, Tensor):

@@ -15,6 +15,7 @@ from ...errors import InvalidValueError, ShapeError
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
+from ..functional._arguments import spread
 from ..lazy import LazyModuleMixin
 from ..module import Module
 from ..parameter import Parameter, UninitializedParameter
@@ -36,10 +37,6 @@ __all__ = [
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 PADDING_NAMES = ("valid", "same", "full")
-
-
-def _tuple(value: Any, n: int) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
 
 
 class _ConvNd(Module):
@@ -77,9 +74,9 @@ class _ConvNd(Module):
         super().__init__()
         n = self.dimensions
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size, self.stride, self.dilation = _tuple(kernel_size, n), _tuple(stride, n), _tuple(dilation, n)
-        self.padding = padding if isinstance(padding, str) else _tuple(padding, n)
-        self.output_padding, self.groups, self.padding_mode = _tuple(output_padding, n), groups, padding_mode
+        self.kernel_size, self.stride, self.dilation = spread(kernel_size, n), spread(stride, n), spread(dilation, n)
+        self.padding = padding if isinstance(padding, str) else spread(padding, n)
+        self.output_padding, self.groups, self.padding_mode = spread(output_padding, n), groups, padding_mode
         self._check_options()
         self.weight = Parameter(weft.empty(self._weight_shape(), device=device, dtype=dtype))
         if bias:

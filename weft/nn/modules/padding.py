@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from ...errors import InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
+from ..functional._arguments import spread
 from ..module import Module
 
 __all__ = [
@@ -25,7 +26,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Any) -> None:
         super().__init__()
-        self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self.dimensions)
+        self.padding = spread(padding, 2 * self.dimensions)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self.mode)
@@ -84,12 +85,8 @@ class ConstantPad3d(_ConstantPad):
     dimensions = 3
 
 
-class ZeroPad1d(ConstantPad1d):
-    """0 around (…, L).
-
-    >>> nn.ZeroPad1d((0, 2))(weft.tensor([[1.0, 2.0]]))
-    tensor([[1., 2., 0., 0.]])
-    """
+class _ZeroPad(_ConstantPad):
+    """Fill with 0."""
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -97,7 +94,15 @@ class ZeroPad1d(ConstantPad1d):
     extra_repr = _Pad.extra_repr
 
 
-class ZeroPad2d(ConstantPad2d):
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
+    """0 around (…, L).
+
+    >>> nn.ZeroPad1d((0, 2))(weft.tensor([[1.0, 2.0]]))
+    tensor([[1., 2., 0., 0.]])
+    """
+
+
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
     """0 around (…, H, W).
 
     >>> nn.ZeroPad2d(1)(weft.tensor([[[1.0]]]))
@@ -106,23 +111,13 @@ class ZeroPad2d(ConstantPad2d):
              [0., 0., 0.]]])
     """
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
 
-    extra_repr = _Pad.extra_repr
-
-
-class ZeroPad3d(ConstantPad3d):
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """0 around (…, D, H, W).
 
     >>> nn.ZeroPad3d((0, 0, 1, 1, 2, 2))(weft.ones(1, 2, 2, 2)).shape
     weft.Size([1, 6, 4, 2])
     """
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
-
-    extra_repr = _Pad.extra_repr
 
 
 class _ReflectionPad(_Pad):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ...errors import InvalidValueError
 from ...tensor import Tensor
 from .. import functional as F
+from ..functional._arguments import spread
 from ..module import Module
 
 __all__ = [
@@ -18,10 +19,6 @@ __all__ = [
     "MaxUnpool2d",
     "MaxUnpool3d",
 ]
-
-
-def _tuple(value: Any, n: int) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
 
 
 # ------------------------------------------------------------------------------------------- windows
@@ -166,8 +163,8 @@ class AvgPool1d(Module):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size, self.padding = _tuple(kernel_size, 1), _tuple(padding, 1)
-        self.stride = self.kernel_size if stride is None else _tuple(stride, 1)
+        self.kernel_size, self.padding = spread(kernel_size, 1), spread(padding, 1)
+        self.stride = self.kernel_size if stride is None else spread(stride, 1)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
@@ -379,9 +376,9 @@ class _FractionalMaxPool(Module):
     ) -> None:
         super().__init__()
         n, name = self.dimensions, type(self).__name__
-        self.kernel_size, self.return_indices = _tuple(kernel_size, n), return_indices
-        self.output_size = None if output_size is None else _tuple(output_size, n)
-        self.output_ratio = None if output_ratio is None else _tuple(output_ratio, n)
+        self.kernel_size, self.return_indices = spread(kernel_size, n), return_indices
+        self.output_size = None if output_size is None else spread(output_size, n)
+        self.output_ratio = None if output_ratio is None else spread(output_ratio, n)
         self.register_buffer("_random_samples", _random_samples)
         if output_size is None and output_ratio is None:
             raise InvalidValueError(f"{name} requires specifying either an output size, or a pooling ratio")
@@ -433,8 +430,8 @@ class _MaxUnpool(Module):
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
         n = self.dimensions
-        self.kernel_size, self.padding = _tuple(kernel_size, n), _tuple(padding, n)
-        self.stride = self.kernel_size if stride is None else _tuple(stride, n)
+        self.kernel_size, self.padding = spread(kernel_size, n), spread(padding, n)
+        self.stride = self.kernel_size if stride is None else spread(stride, n)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return type(self).function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
