@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -125,6 +127,16 @@ def test_code_in_rooms_within_rooms_counts_as_source(tmp_path):
     assert SOURCE_VERSION(tmp_path) == versions[-1]
     (nested.parent / "polynomial.py").unlink()
     assert SOURCE_VERSION(tmp_path) == versions[0]
+
+
+def test_every_file_that_writes_code_counts_as_source():
+    """Whatever imports the builder of LLVM text, or says how an operation is lowered, lies in a folder that counts."""
+    package = pathlib.Path(cache.__file__).parents[1]
+    assert [part for part in cache.SOURCES if not (package / part).is_dir()] == []
+    writes = re.compile(r"^\s*from \.[\w.]*llvm\.(builder|values) import|^ +def (lower|emit)\(self, f\b", re.MULTILINE)
+    writers = [path.relative_to(package) for path in package.rglob("*.py") if writes.search(path.read_text("utf-8"))]
+    assert len(writers) > 50
+    assert [str(path) for path in writers if path.parts[0] not in cache.SOURCES] == []
 
 
 def test_nothing_is_kept_when_the_source_changed_after_loading(monkeypatch, place):
