@@ -1,13 +1,16 @@
 """Models, a folder for each family: a model is an `nn.Module` that is read from top to bottom.
 
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
-`weft.models.supervised` offers them all. `weft.models.from_pretrained` is the door to weights from other places,
+`weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
+an energy. `weft.models.from_pretrained` is the door to weights from other places,
 `AutoTokenizer` to their tokenisers.
 """
 
 from ..runtime.lazy import later as _later
 
-_ROOMS = ("classical", "pretrained", "sequences", "supervised", "text", "transformers", "vision")
+_ROOMS = (
+    *("classical", "energy", "generative", "pretrained", "sequences", "supervised", "text", "transformers", "vision"),
+)
 
 __getattr__, __dir__ = _later(
     __name__,

@@ -1,0 +1,15 @@
+"""Models given by an energy, p(x) = exp(−E(x)) / Z, and associative memories that go down one (N1 §4)."""
+
+from ...runtime.lazy import later as _later
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "boltzmann": ("BoltzmannMachine",),
+    "gaussian_mrf": ("GaussianMRF",),
+    "hopfield": ("Hopfield", "ModernHopfield", "hebbian", "pseudo_inverse", "recall_overlap", "storkey"),
+    "ising": ("IsingLattice", "onsager_energy", "onsager_magnetisation"),
+    "pairwise": ("PairwiseMRF",),
+}
+
+__all__ = [name for names in _NAMES.values() for name in names]
+
+__getattr__, __dir__ = _later(__name__, (), _NAMES)
