@@ -2,7 +2,8 @@
 """Models, a folder for each family: a model is an `nn.Module` that is read from top to bottom.
 
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
-`weft.models.supervised` offers them all. `weft.models.from_pretrained` is the door to weights from other places,
+`weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
+an energy. `weft.models.from_pretrained` is the door to weights from other places,
 `AutoTokenizer` to their tokenisers."""
 
 
@@ -11,7 +12,9 @@ from weft.models.pretrained.batch_encoding import BatchEncoding as BatchEncoding
 from weft.models.pretrained.auto_tokenizer import PretrainedTokenizer as PretrainedTokenizer
 from weft.models.pretrained.chat_templates import TemplateError as TemplateError
 from weft.models import classical as classical
+from weft.models import energy as energy
 from weft.models.pretrained.huggingface import from_pretrained as from_pretrained
+from weft.models import generative as generative
 from weft.models import pretrained as pretrained
 from weft.models.pretrained.chat_templates import render_chat as render_chat
 from weft.models import sequences as sequences

@@ -1,4 +1,4 @@
-"""The Boltzmann machine: visible and hidden binary units, every pair of them joined (N1 §4.1, definition 4.1)."""
+"""The Boltzmann machine: visible and hidden binary units, every pair of them joined (N1 §4.1)."""
 
 from __future__ import annotations
 

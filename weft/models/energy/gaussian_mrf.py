@@ -1,4 +1,4 @@
-"""Gaussian Markov random fields: a zero in the precision matrix is a missing edge of the graph (N1 §4.1, example 4.2)."""
+"""Gaussian Markov random fields: a zero in the precision matrix is a missing edge of the graph (N1 §4.1)."""
 
 from __future__ import annotations
 

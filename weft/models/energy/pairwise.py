@@ -1,4 +1,4 @@
-"""Pairwise Markov random fields over binary units: the Ising model of any graph (N1 §4.1, example 4.1)."""
+"""Pairwise Markov random fields over binary units: the Ising model of any graph (N1 §4.1)."""
 
 from __future__ import annotations
 
