@@ -28,6 +28,7 @@ import numpy as np
 
 from ..errors import WeftError
 from ..ops.create.sample import default_generator
+from ..runtime.threads import set_num_threads
 from .fetch import END, MapFetcher, StreamFetcher
 from .sampler import stream_of
 from .shared import Inbox, Outbox, Parcel
@@ -144,8 +145,6 @@ class _Worker:
 
     def _start(self, epoch: int) -> None:
         global _info
-        from ..runtime.threads import set_num_threads
-
         set_num_threads(1)  # the cores are taken by the other workers and by training
         seed = int(stream_of(self.setup.seed, epoch).fold_in(-1).integers(0, 2**62)) + self.number
         random.seed(seed)

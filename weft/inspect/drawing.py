@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import OptionError, ShapeError
+from ..io.atomic import replacing
 from ..runtime.extras import extra
 from ..tensor import Tensor
 
@@ -32,8 +33,6 @@ class Picture(abc.ABC):
 
     def save(self, path: str | os.PathLike[str], dpi: int = 100, **options: Any) -> Path:
         """Write the figure as a PNG file, whole or not at all; options are those of `figure`."""
-        from ..io.atomic import replacing
-
         path = Path(path)
         with replacing(path) as file:
             self.figure(**options).savefig(file, format="png", dpi=dpi)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd import enable_grad
 from ..dtype import as_dtype, get_default_dtype
 from ..errors import ArgumentError
 from ..nn.module import Module
@@ -177,8 +178,6 @@ class _Recorder:
 
     def run(self, inputs: list[Tensor]) -> None:
         """One forward pass with hooks on all modules; modes and hooks are put back whatever happens."""
-        from ..autograd import enable_grad
-
         self.tracer = Tracer([x for x in inputs if x.requires_grad])
         modes = [(module, module.training) for module in self.model.modules()]
         handles = []

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..device import device as check_device
 from ..dtype import dtype
 from ..errors import ArgumentError, DtypeError, InvalidValueError
 from ..nn.parameter import is_lazy
@@ -74,8 +75,6 @@ def load_file(path: Source, device: Any = "cpu", *, mmap: bool = False) -> dict[
     must be left alone meanwhile: what is copied over it shows in the tensors, and truncating it ends the process.
     Raises `TruncatedError`, `MagicError`, `HeaderError`, `LayoutError` or `DtypeError`, and then loads nothing.
     """
-    from ..device import device as check_device
-
     check_device(device)
     arrays, _ = read_arrays(path, mmap)
     return {name: wrap(array) for name, array in arrays.items()}

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..autograd.function import Function
 from ..tape.node import Handle
 from ..tensor import Tensor
 
@@ -119,7 +120,6 @@ def _with_backward_hooks(module: Module, args: Any, kwargs: Any, before: list[An
 
 def _gate(values: tuple[Any, ...], hook: Callable) -> tuple[Any, ...]:
     """Pass tensors on unchanged; on the way back their gradients go through `hook` together."""
-    from ..autograd.function import Function
 
     class Gate(Function):
         @staticmethod

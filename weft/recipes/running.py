@@ -13,6 +13,7 @@ from ..errors import OptionError
 from ..train.runs import RunFolder, latest_run, runs_folder
 from .base import Folder, Given, Recipe, Result, Root, Run, Trained
 from .finding import get
+from .resuming import NewNumbers, check_changes
 
 __all__ = ["run"]
 
@@ -61,8 +62,6 @@ def run(
 
 def _continued(recipe: Recipe, place: RunFolder, settings: Given, root: Root) -> Run:
     """A run that goes on; nothing of it has been changed yet."""
-    from .resuming import NewNumbers, check_changes
-
     told = place.settings
     earlier, chosen = recipe.settings(told.get("settings")), recipe.settings(settings, told.get("settings"))
     trust = bool(told.get("trust_data")) and root is None  # in the files it began with

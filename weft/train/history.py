@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import EntryError
+from ..notebook import history_html
 
 __all__ = ["History"]
 
@@ -55,7 +56,5 @@ class History:
         return f"History({len(self.rows)} epochs, {self.seconds:.1f} s{', ' + figures if figures else ''})"
 
     def _repr_html_(self) -> str:
-        from ..notebook import history_html
-
         ended = "" if self.finished else f", stopped by {self.stopped_by}" if self.stopped_by else ", not finished"
         return history_html(self.rows, self.names, f"{len(self.rows)} epochs in {self.seconds:.1f} s{ended}")

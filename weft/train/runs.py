@@ -24,7 +24,9 @@ from typing import Any
 
 from ..errors import OptionError
 from ..io.atomic import replacing
+from ..notebook import history_html
 from ..runtime.places import runs_folder
+from .history import History
 
 __all__ = ["RunFolder", "found_runs", "latest_run", "runs_folder"]
 
@@ -109,9 +111,6 @@ class RunFolder:
         return f"RunFolder({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        from ..notebook import history_html
-        from .history import History
-
         rows = self.rows("epoch")
         return history_html(rows, History(rows).names, f"run {self.path}")
 

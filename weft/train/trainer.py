@@ -15,6 +15,7 @@ from ..runtime.threads import get_num_threads, set_num_threads
 from ..tensor import Tensor
 from .callbacks import Callback, LearningRateMonitor, ModelCheckpoint, StopOnNaN
 from .checkpoint import Tree, clear_leftovers, save_checkpoint, write_checkpoints
+from .curves import draw_run
 from .history import History
 from .locking import FolderLock
 from .logger import Logbook
@@ -314,8 +315,6 @@ class Trainer:
         )
 
     def _draw(self) -> None:
-        from .curves import draw_run
-
         draw_run(self.run, self.display.say)
 
     # ------------------------------------------------------------------------------ callbacks

@@ -7,6 +7,7 @@ import os
 from ...io.bounded import load_json
 from ...io.errors import FileFormatError
 from .patterns import check_pattern
+from .subword import BPETokenizer, SubwordTokenizer, WordPieceTokenizer
 from .tokenizers import FORMAT, CharTokenizer, Tokenizer, WordTokenizer
 from .vocabulary import Path
 
@@ -30,8 +31,6 @@ def load_tokenizer(path: Path) -> Tokenizer:
     fields = _fields(file) if os.path.isfile(file) or not os.path.isdir(path) else {}
     if fields.get("format") == FORMAT:
         return _from_fields(fields, file)
-    from .subword import BPETokenizer, SubwordTokenizer, WordPieceTokenizer
-
     backend = SubwordTokenizer.load(path)
     kinds = {cls.model: cls for cls in (BPETokenizer, WordPieceTokenizer)}
     return kinds.get(type(backend.backend.model).__name__, SubwordTokenizer)(backend.backend, backend.special)

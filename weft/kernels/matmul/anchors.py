@@ -8,14 +8,13 @@ from ..anchor import Anchor, Node, Strides, Value
 from ..body import Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
+from .product import Product
 
 __all__ = ["product"]
 
 
 def product(node: Node, x: Value, y: Value) -> Anchor | None:
     """(…, n, k) @ (…, k, m) with broadcast leading dimensions."""
-    from .product import Product
-
     kind = type_of(node.output.dtype)
     if kind not in ("f32", "f64") or node.output.size == 0 or x.size == 0 or x.dtype != y.dtype:
         return None

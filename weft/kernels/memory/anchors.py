@@ -11,6 +11,10 @@ from ..anchor import Anchor, Node, Strides, Value, Whole
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
+from .checks import PlacesCheck
+from .indexing import Coordinate, Gather, Scatter
+from .scans import IS_RECORD, Scan
+from .sparse import SampledProductKernel, SparseProductKernel, transposed_pattern
 
 
 def _is_native(node: Node, values: Sequence[Value], indices: Sequence[Value]) -> bool:
@@ -50,8 +54,6 @@ class _Places:
 
     def coordinates(self, strides: Sequence[Strides], word: int, buffer: Strides) -> tuple[Any, ...]:
         """The index operands with strides, whose words start at `word`, on the buffer with its strides."""
-        from .indexing import Coordinate
-
         rest, found = len(self.sizes) - self.at - self.count, []
         for k, (n, index) in enumerate(self.named):
             over = (*(0,) * self.at, *_broadcast(index, strides[k], len(self.shape)), *(0,) * rest)
@@ -68,8 +70,6 @@ def _broadcast(value: Value, strides: Strides, rank: int) -> Strides:
 
 def read_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Anchor | None:
     """y = x[:, …, i₁, i₂, …] with `at` dimensions kept in front."""
-    from .indexing import Gather
-
     if not _is_native(node, (x,), indices):
         return None
     places, shape = _Places(indices, at, x.shape), node.output.shape
@@ -84,8 +84,6 @@ def read_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Anchor |
 
 def add_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Whole | None:
     """Zeros with x added at the index tensors."""
-    from .indexing import Scatter
-
     if not _is_native(node, (x,), indices):
         return None
     out, kind = node.output, type_of(x.dtype)
@@ -105,8 +103,6 @@ def add_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Whole | N
 
 def combine_at(node: Node, combine: str, at: int) -> Whole | None:
     """A copy of x with a value put to, or combined with, what lies at the index tensors."""
-    from .indexing import Scatter
-
     x, value, *indices = node.inputs
     if not _is_native(node, (x, value), indices) or x.dtype != value.dtype:
         return None
@@ -128,8 +124,6 @@ def combine_at(node: Node, combine: str, at: int) -> Whole | None:
 
 def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor | None:
     """A x for a sparse matrix with the given entries at the places of a pattern."""
-    from .sparse import SparseProductKernel, transposed_pattern
-
     kind = type_of(x.dtype)
     if kind not in ("f32", "f64") or values.dtype != x.dtype or not (node.output.size and values.size):
         return None
@@ -157,8 +151,6 @@ def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor 
 
 def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | None:
     """The entries of a bᵀ at the places of a pattern."""
-    from .sparse import SampledProductKernel
-
     kind = type_of(a.dtype)
     if kind not in ("f32", "f64") or not (node.output.size and a.size):
         return None
@@ -174,8 +166,6 @@ def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | No
 
 def running(node: Node, combine: str, dim: int, reverse: bool = False) -> Anchor | None:
     """The inputs, all of one shape and type, combined from one end of dimension `dim` on; see `Scan`."""
-    from .scans import IS_RECORD, Scan
-
     first = node.inputs[0]
     kind, places = type_of(first.dtype), combine in IS_RECORD
     if kind is None or not first.size or not first.shape or (kind == "i1" and not places):
@@ -193,8 +183,6 @@ def running(node: Node, combine: str, dim: int, reverse: bool = False) -> Anchor
 
 def check_places(node: Node) -> Whole | None:
     """The check of an index tensor as a kernel."""
-    from .checks import PlacesCheck
-
     (index,), p = node.inputs, node.params
     kind = type_of(index.dtype)
     if kind is None or index.dtype.kind not in "iu" or not index.size:

@@ -10,15 +10,18 @@ from ..anchor import Anchor, Node, Strides
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
+from .count import Histogram
+from .lines import with_axis
+from .search import Search
+from .select import LONG, MedianOfLines
+from .sort import SortLines
+from .top import MOST, SPARSE, TopOfLines
 
 LONGEST = 1 << 31  # lines and tables: places are kept in 32 bits
 
 
 def ordered(node: Node, dim: int, descending: bool = False, find: str = "places", count: int = 1) -> Anchor | None:
     """The places of the first `count` elements in order along `dim`, or of one that is found in each line."""
-    from .lines import with_axis
-    from .sort import SortLines
-
     (x,) = node.inputs
     kind = type_of(x.dtype)
     if kind is None or not (x.size and node.output.size) or x.shape[dim] >= LONGEST:
@@ -34,9 +37,6 @@ def ordered(node: Node, dim: int, descending: bool = False, find: str = "places"
 
 def median(node: Node, dim: int, known: bool) -> Anchor | None:
     """The lower median along `dim`; NaN if there is one, or (`known`) of what is not NaN."""
-    from .lines import with_axis
-    from .select import LONG, MedianOfLines
-
     anchor, (x,) = ordered(node, dim, False, "nanmedian" if known else "median"), node.inputs
     if anchor is None or x.shape[dim] < LONG:
         return anchor
@@ -51,8 +51,6 @@ def median(node: Node, dim: int, known: bool) -> Anchor | None:
 
 def first_few(node: Node, dim: int, count: int, largest: bool) -> Anchor | None:
     """The places of the `count` largest or smallest elements along `dim`, in order."""
-    from .top import MOST, SPARSE, TopOfLines
-
     anchor, (x,) = ordered(node, dim, largest, "places", count), node.inputs
     if anchor is None or count > MOST or x.shape[dim] < SPARSE * count:
         return anchor
@@ -65,9 +63,6 @@ def first_few(node: Node, dim: int, count: int, largest: bool) -> Anchor | None:
 
 def entered(node: Node, right: bool) -> Anchor | None:
     """Where values (…, m) would enter sorted lines (…, n), or one line (n,)."""
-    from .lines import with_axis
-    from .search import Search
-
     line, values = node.inputs
     kinds, shape = [type_of(v.dtype) for v in node.inputs], values.shape
     if None in kinds or "i1" in kinds or not (line.size and values.size):
@@ -87,8 +82,6 @@ def entered(node: Node, right: bool) -> Anchor | None:
 
 def counted(node: Node, bins: int, low: float, high: float) -> Anchor | None:
     """The counts of a histogram whose range is known."""
-    from .count import Histogram
-
     (x,), kind = node.inputs, type_of(node.inputs[0].dtype)
     if kind not in ("f32", "f64") or not x.size or bins >= LONGEST // 2 or not -np.inf < low < high < np.inf:
         return None

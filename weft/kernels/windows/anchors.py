@@ -12,14 +12,17 @@ from ..anchor import Anchor, Node, Strides, Value, Whole
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
+from .conv import ConvShape
+from .folding import FoldLines, Line
+from .pooling import AddAtLargest, LargestInWindows, PoolShape
+from .resampling import ResampleLines, padded_rows
+from .winograd import choose_forward, choose_input_grad, choose_weight_grad
 
 __all__ = ["convolve", "convolve_kernel", "fold", "max_pool", "max_pool_slope", "resample"]
 
 
 def windows_of(node: Node, x: Value, y: Value, w: Value, params: dict[str, Any]) -> Any:
     """The shape of a convolution between images x and y with kernels w; None where there is no native form."""
-    from .conv import ConvShape
-
     if len(x.shape) not in (3, 4) or type_of(x.dtype) not in ("f32", "f64") or not (x.size and y.size and w.size):
         return None
     one = (1,) if len(x.shape) == 3 else ()
@@ -65,8 +68,6 @@ def _images_body(body: Body) -> Body:
 
 def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | None:
     """The convolution of images with kernels, or its adjoint, which spreads images over larger ones."""
-    from .winograd import choose_forward, choose_input_grad
-
     shape = windows_of(node, *((node.output, x) if adjoint else (x, node.output)), w, node.params)
     if shape is None or x is w:  # one value cannot lie both as an image and as kernels
         return None
@@ -85,8 +86,6 @@ def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | 
 
 def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
     """The kernels that a convolution of x must have had, weighted by y: the gradient of the weights."""
-    from .winograd import choose_weight_grad
-
     shape = windows_of(node, x, y, node.output, node.params)
     if shape is None:
         return None
@@ -102,8 +101,6 @@ def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
 
 
 def _pool_shape(images: Value, params: dict[str, Any]) -> Any:
-    from .pooling import PoolShape
-
     if len(images.shape) not in (3, 4) or type_of(images.dtype) not in ("f32", "f64"):
         return None
     one, zero = ((1,), (0,)) if len(images.shape) == 3 else ((), ())
@@ -121,8 +118,6 @@ def _pool_shape(images: Value, params: dict[str, Any]) -> Any:
 
 def max_pool(node: Node) -> Whole | None:
     """The largest of each window and its number there."""
-    from .pooling import LargestInWindows
-
     (x,), (largest, winner) = node.inputs, node.outputs
     shape = _pool_shape(x, node.params)
     if shape is None:
@@ -141,8 +136,6 @@ def max_pool(node: Node) -> Whole | None:
 
 def max_pool_slope(node: Node) -> Whole | None:
     """Gradients brought back to the elements that were largest."""
-    from .pooling import AddAtLargest
-
     g, winner = node.inputs
     shape = _pool_shape(node.output, node.params)
     if shape is None:
@@ -161,8 +154,6 @@ def max_pool_slope(node: Node) -> Whole | None:
 
 def fold(node: Node, dims: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Anchor | None:
     """Windows (…, count at each of `dims`, …, *sizes) added into lines (…, length at each of `dims`, …)."""
-    from .folding import FoldLines, Line
-
     (x,), out, kind = node.inputs, node.output, type_of(node.output.dtype)
     if kind in (None, "i1") or not (x.size and out.size):
         return None
@@ -182,8 +173,6 @@ def fold(node: Node, dims: Sequence[int], strides: Sequence[int], dilations: Seq
 
 def resample(node: Node, x: Value, dim: int, taps: Any, transposed: bool) -> Anchor | None:
     """The lines of x along `dim` times the sparse matrix (outputs, length) of taps, or its transpose."""
-    from .resampling import ResampleLines, padded_rows
-
     out, kind = node.output, type_of(node.output.dtype)
     if kind not in ("f32", "f64") or not (x.size and out.size):
         return None

@@ -27,7 +27,9 @@ from ...io.safetensors import save_file
 from ...nn import init
 from ...nn.module import Module
 from ...tensor import Tensor
+from ..text.generation import NAMES, TOKENS, GenerationConfig
 from .families import FAMILIES
+from .torchvision import from_torchvision, read_state_dict
 
 if TYPE_CHECKING:
     from .pretrained import Config, PretrainedModel
@@ -95,8 +97,6 @@ def from_pretrained(
     >>> model = weft.models.from_pretrained("MiniLM-L6")
     >>> model(model.tokenizer.tensor("Hello").unsqueeze(0)).last_hidden_state.shape
     """
-    from ..text.generation import GenerationConfig
-
     path = os.fspath(folder)
     if os.path.isfile(path):
         return _from_torchvision(path, architecture, changes)
@@ -141,8 +141,6 @@ def _lacks_its_head(error: WeightsError, cls: type[PretrainedModel], state: Mapp
 
 
 def _from_torchvision(file: str, name: Any, changes: dict[str, Any]) -> Module:
-    from .torchvision import from_torchvision
-
     return from_torchvision(name or re.split(r"[-.]", os.path.basename(file))[0], file, **changes).eval()
 
 
@@ -166,8 +164,6 @@ def _config_fields(folder: str) -> dict[str, Any]:
 
 def _generation_fields(folder: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """generation_config.json, or, in folders older than that file, what config.json says about writing."""
-    from ..text.generation import NAMES, TOKENS
-
     file = os.path.join(folder, "generation_config.json")
     if os.path.isfile(file):
         return _json(file)
@@ -305,8 +301,6 @@ def _matched(
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """All weights of a folder: one file, or the shards that an index names; safetensors before PyTorch's files."""
-    from .torchvision import read_state_dict
-
     path = os.fspath(folder)
     for name in WEIGHTS:
         whole, index = os.path.join(path, name), os.path.join(path, f"{name}.index.json")
@@ -319,8 +313,6 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 def _sharded(folder: str, index: str) -> dict[str, Tensor]:
     """The tensors of every shard, all that the index promises."""
-    from .torchvision import read_state_dict
-
     places = _json(index).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
         raise HeaderError(f"{index}: expected a weight_map from keys to names of files, got {places!r:.80}")

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from ... import nn
+from ...data.text import load_tokenizer
 from ...errors import OptionError
 from ...io.atomic import Path
 from ..text.generation import GenerationConfig
 from ..transformers.blocks import Conv1D
+from .huggingface import from_pretrained, save_pretrained
 from .outputs import ModelOutput
 from .watching import Watch, watched
 
@@ -157,14 +159,10 @@ class PretrainedModel(nn.Module):
     @classmethod
     def from_pretrained(cls, folder: Path, *, strict: bool = True, **changes: Any) -> Self:
         """The model of a Hugging Face folder as this class; see `weft.models.from_pretrained`."""
-        from .huggingface import from_pretrained
-
         return from_pretrained(folder, architecture=cls, strict=strict, **changes)
 
     def save_pretrained(self, folder: Path) -> None:
         """Write config.json and model.safetensors, as Hugging Face's programs read them, and the tokeniser, if any."""
-        from .huggingface import save_pretrained
-
         save_pretrained(self, folder)
 
     def watched(
@@ -192,8 +190,6 @@ class PretrainedModel(nn.Module):
         if found is None:
             if self.folder is None:
                 raise OptionError(f"{type(self).__name__}: no tokeniser; the model was not loaded from a folder")
-            from ...data.text import load_tokenizer
-
             found = self.__dict__["_tokenizer"] = load_tokenizer(os.fspath(self.folder))
         return found
 

@@ -17,6 +17,7 @@ from ...io.atomic import Path
 from ...io.bounded import load_json
 from ...io.errors import HeaderError
 from ...tensor import Tensor
+from ..pretrained.huggingface import body_architecture, from_pretrained, read_weights
 
 __all__ = ["SentenceEncoder", "pool"]
 
@@ -97,8 +98,6 @@ class SentenceEncoder(nn.Module):
     @classmethod
     def from_pretrained(cls, folder: Path, **changes: Any) -> Self:
         """The model of a folder of sentence-transformers (modules.json), or of an encoder's: mean of tokens, norm 1."""
-        from ..pretrained.huggingface import body_architecture, from_pretrained
-
         path = os.fspath(folder)
         steps = [(_kind(row), os.path.join(path, row.get("path", ""))) for row in _modules(path)]
         body = next((place for kind, place in steps if kind == "Transformer"), path)
@@ -182,8 +181,6 @@ def _modes(folder: str) -> list[str]:
 
 def _dense(folder: str) -> nn.Module:
     """φ(W x + b) after the pooling."""
-    from ..pretrained.huggingface import read_weights
-
     fields = load_json(os.path.join(folder, "config.json"))
     name = fields.get("activation_function", "torch.nn.modules.linear.Identity").rpartition(".")[2]
     if name not in ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid"):
@@ -194,8 +191,6 @@ def _dense(folder: str) -> nn.Module:
 
 
 def _layer_norm(folder: str) -> nn.Module:
-    from ..pretrained.huggingface import read_weights
-
     norm = nn.LayerNorm(load_json(os.path.join(folder, "config.json"))["dimension"])
     norm.load_state_dict({key.removeprefix("norm."): value for key, value in read_weights(folder).items()})
     return norm

@@ -18,6 +18,7 @@ from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueEr
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap
 from ..core.primitive import operation
+from ..shape.shape import broadcast_shapes
 from .index import as_value, put_at
 from .places import ADD_AT, COMBINE_AT, INDEX, PUT_AT, along, check_places
 
@@ -90,8 +91,6 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"take_along_dim: input and indices should have the same number of dimensions, but got {input.ndim} and "
             f"{indices.ndim}"
         )
-    from ..shape.shape import broadcast_shapes
-
     others = lambda t: [1 if k == d else s for k, s in enumerate(t.shape)]
     shape = broadcast_shapes(others(input), others(indices))
     wide = lambda t: t.expand([t.shape[d] if k == d else s for k, s in enumerate(shape)])

@@ -14,6 +14,7 @@ from ...tensor import Tensor, wrap
 from ..core.primitive import Opaque, operation, summed_to
 from ..core.results import named_result
 from ..math.elementwise import conj, where
+from ..shape.join import cat
 from .matrix import (
     adjoint,
     each_matrix,
@@ -190,8 +191,6 @@ def _qr_slope(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor, wide: bool) -> Tenso
     X* is the adjoint of the map from dA to the skew-Hermitian Qᴴ dQ: the lower triangle of N − Nᴴ with
     half of its diagonal. Columns of a wide A beyond the square part follow from R₂ = Qᴴ A₂.
     """
-    from ..shape.join import cat
-
     if not wide:
         return _qr_slope_tall(gq, gr, q, r)
     rows, columns = r.shape[-2:]

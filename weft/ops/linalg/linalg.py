@@ -15,6 +15,7 @@ from ...tensor import Tensor, wrap
 from ..core.primitive import OPERATIONS, Opaque, Primitive, operation
 from ..core.results import named_result
 from ..math.elementwise import where
+from ..shape.join import stack
 from .contract import product
 from .decompose import QR
 from .matrix import adjoint, need_inexact, need_matrices, need_square
@@ -301,8 +302,6 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 @operation("linalg.vander", method=False)
 def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Powers of every element: y[…, i, j] = xᵢʲ for j < N."""
-    from ..shape.join import stack
-
     if x.dtype is dtypes.bool_ or x.dtype in dtypes.LOW_PRECISION:
         raise DtypeError(
             f"linalg.vander: supports floating point, complex, and integer tensors, but got {x.dtype}; convert it"

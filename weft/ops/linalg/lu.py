@@ -11,6 +11,7 @@ from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, wrap
 from ..core.primitive import Opaque, operation
 from ..core.results import named_result
+from ..shape.join import cat
 from .matrix import adjoint, each_matrix, first_failure, identity, lapack, need_inexact, need_matrices, need_square
 from .solve import TRIANGULAR
 
@@ -52,8 +53,6 @@ def _factor_one(a: np.ndarray) -> tuple[Any, ...]:
 
 def _lu_slope(g: Tensor, packed: Tensor) -> Tensor:
     """The gradient of Pᵀ A from that of the packed factors."""
-    from ..shape.join import cat
-
     rows, columns = packed.shape[-2:]
     size = min(rows, columns)
     square = packed.narrow(-2, 0, size).narrow(-1, 0, size)

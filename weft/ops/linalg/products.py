@@ -10,6 +10,7 @@ from ...sizes import wrap_dim
 from ...tensor import Tensor
 from ..core.primitive import operation, write_out
 from ..math.elementwise import conj
+from ..shape.join import cat
 from .contract import MATMUL, has_sparse, need_rank, need_tensors, product, same_dtype
 
 
@@ -163,8 +164,6 @@ def _cross(input: Tensor, other: Tensor, dim: int, name: str) -> Tensor:
 
 def _turned(x: Tensor, dim: int, by: int) -> Tensor:
     """x with its three slices moved round: (x₁, x₂, x₀) for by = 1."""
-    from ..shape.join import cat
-
     return cat([x.narrow(dim, by, 3 - by), x.narrow(dim, 0, by)], dim)
 
 

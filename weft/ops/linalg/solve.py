@@ -17,6 +17,7 @@ from ..core.primitive import Opaque, operation, summed_to, write_out
 from ..core.results import named_result
 from ..math.complex_numbers import complex_from
 from ..math.elementwise import conj, where
+from ..shape.join import cat
 from .contract import product
 from .matrix import (
     adjoint,
@@ -173,8 +174,6 @@ class MatrixExp(Opaque):
         return expm(a) if a.size else a.copy()
 
     def vjp(self, g, y, a):
-        from ..shape.join import cat
-
         size, back = a.shape[-1], adjoint(a)
         upper = cat([back, g], -1)  # (…, n, 2n)
         lower = cat([back * 0, back], -1)

@@ -13,6 +13,7 @@ from ...errors import DtypeError, InvalidValueError
 from ...tensor import Tensor
 from ..core.operands import as_operand, is_number, is_operand, number_error
 from ..core.primitive import OPERATIONS, PRIMITIVES, operation
+from .complex_numbers import complex_from
 from .division import FLOOR_DIVIDE, TRUNC_DIVIDE
 from .elementwise import ADD, DIV, MUL, POW, SUB, where
 from .rounding import ROUND
@@ -272,8 +273,6 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     if input.dtype.category < FLOAT:
         return input.clone()
     if input.is_complex():
-        from .complex_numbers import complex_from
-
         return complex_from(nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf))
     limits = dtypes.finfo(input.dtype)
     posinf = limits.max if posinf is None else posinf

@@ -17,7 +17,10 @@ from ...runtime.lazy import LazyModule
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap
 from ..core.primitive import Opaque, operation
+from ..create.create import kind_of, made
 from ..math.elementwise import conj
+from ..shape.join import cat
+from ..shape.view import PLACE
 
 transform = LazyModule("scipy.fft")
 
@@ -127,8 +130,6 @@ def _resized(name: str, x: Tensor, dim: int, size: int) -> Tensor:
 
 def _padded(x: Tensor, dim: int, before: int, after: int) -> Tensor:
     """x with zeros in front and behind along `dim`."""
-    from ..shape.view import PLACE
-
     size = x.shape[dim]
     shape = (*x.shape[:dim], before + size + after, *x.shape[dim + 1 :])
     return PLACE(x, index=((None, None, None),) * dim + ((before, before + size, 1),), shape=shape)
@@ -299,8 +300,6 @@ for _stem, _how in _SPACES.items():
 
 
 def _frequencies(name: str, numbers: np.ndarray, n: int, d: float, options: dict[str, Any]) -> Tensor:
-    from ..create.create import kind_of, made
-
     dtype, device = options.pop("dtype", None), options.pop("device", None)
     grad = options.pop("requires_grad", False)
     kind = kind_of(dtype)
@@ -323,8 +322,6 @@ def rfftfreq(n: int, d: float = 1.0, **options: Any) -> Tensor:
 
 
 def _shifted(name: str, x: Tensor, dim: Any, sign: int) -> Tensor:
-    from ..shape.join import cat
-
     if x.ndim == 0:
         raise ShapeError(f"{name}: a 0-d tensor has no dimension to shift; unsqueeze it")
     for d in wrap_dims(dim, x.ndim, name):
