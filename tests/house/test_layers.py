@@ -186,6 +186,12 @@ def test_exceptions_are_few_and_in_use() -> None:
     assert len(EXCEPTIONS) < 12
 
 
+def test_the_map_shows_the_layers() -> None:
+    page = (HOUSE.parent / "docs" / "architecture.md").read_text()
+    rows = [f"| {layer} | {' '.join(f'`{name}`' for name in names.split())} |" for layer, names in LAYERS.items()]
+    assert "\n".join(rows) in page
+
+
 def test_every_module_has_a_layer() -> None:
     assert len({layer_of(module) for module in modules()}) == len(LAYERS)
 
