@@ -215,8 +215,9 @@ def test_two_processes_compile_the_same_step_at_once(place):
 
 
 def copied_cache(folder):
-    """The cache module of a copy of Weft's source."""
-    found = importlib.util.spec_from_file_location("copied_cache", folder / "weft" / "runtime" / "cache.py")
+    """The cache module of a copy of Weft's source; what it imports is that of the original."""
+    path = folder / "weft" / "runtime" / "cache.py"
+    found = importlib.util.spec_from_file_location("weft.runtime.copied_cache", path)
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     try:
@@ -249,12 +250,12 @@ def test_operations_say_what_they_do_in_files_that_entries_depend_on():
             written = getattr(type(op), method, None)
             if callable(written) and type(op).__module__.startswith("weft."):
                 file = pathlib.Path(inspect.getfile(inspect.unwrap(written)))
-                assert file.parent.name in ("ops", "compiler"), (title, method)
+                assert file.relative_to(ROOT / "weft").parts[0] in cache.SOURCES, (title, method)
 
 
 def test_code_of_an_older_source_is_not_used(copied):
     """The same function before and after the operation is made to do something else."""
-    path = copied / "weft" / "ops" / "curves.py"
+    path = copied / "weft" / "ops" / "math" / "curves.py"
     text = path.read_text()
     at = text.index("def lower", text.index("class Relu"))
     found = text.index("return ", at)
