@@ -6,6 +6,8 @@ from typing import Any
 
 from .errors import ArgumentError, DeviceError
 
+__all__ = ["CPU", "device"]
+
 
 class device:  # PyTorch spells it in lower case
     """`weft.device('cpu')`; two devices are equal when their type and index are."""

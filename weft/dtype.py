@@ -14,6 +14,44 @@ import numpy as np
 
 from .errors import ArgumentError, DtypeError
 
+__all__ = [
+    "ALIASES",
+    "ALL",
+    "BOOL",
+    "COMPLEX",
+    "FLOAT",
+    "INTEGER",
+    "LOW_PRECISION",
+    "DtypeLike",
+    "as_dtype",
+    "bfloat16",
+    "bool_",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "default_complex",
+    "dtype",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "from_numpy_dtype",
+    "get_default_dtype",
+    "iinfo",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "promote_types",
+    "result_dtype",
+    "scalar_dtype",
+    "set_default_dtype",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
 BOOL, INTEGER, FLOAT, COMPLEX = range(4)
 
 

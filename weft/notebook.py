@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .nn.module import Module
     from .tensor import Tensor
 
+__all__ = ["facts_html", "history_html", "module_html", "tensor_html"]
+
 EDGE = 4  # rows and columns shown at each edge of a matrix
 MOST_SCANNED = 10_000_000  # elements looked through for the range
 MOST_MODULES = 200  # further ones are counted

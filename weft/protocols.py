@@ -15,6 +15,8 @@ from .storage import owner_of
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+__all__ = ["Borders"]
+
 ndarray = np.ndarray
 
 

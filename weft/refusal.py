@@ -16,6 +16,8 @@ import numpy as np
 
 from .errors import ArgumentError, IndexRangeError, LinAlgError, OptionError, OutOfMemoryError, WeftError
 
+__all__ = ["guard_methods", "guarded", "need_bounded", "reword"]
+
 MANY = 1 << 24
 RAISE = opcode.opmap["RAISE_VARARGS"]
 LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "ml_dtypes", "llvmlite"})

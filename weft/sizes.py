@@ -6,6 +6,8 @@ from typing import Any
 
 from .errors import ArgumentError, IndexRangeError, ShapeError
 
+__all__ = ["Size", "wrap_dim", "wrap_dims"]
+
 
 class Size(tuple):
     """The sizes of a tensor: a tuple that can count its elements."""

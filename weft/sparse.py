@@ -17,6 +17,8 @@ from .runtime.lazy import LazyModule
 from .sizes import Size
 from .tensor import Tensor, wrap
 
+__all__ = ["COO", "CSR", "Pattern", "Places", "SparseTensor", "ordered"]
+
 sparse = LazyModule("scipy.sparse")
 
 COO, CSR = "sparse_coo", "sparse_csr"

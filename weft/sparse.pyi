@@ -15,6 +15,7 @@ import numpy as np
 COO: str
 CSR: str
 sparse: LazyModule
+__all__ = ['COO', 'CSR', 'Pattern', 'Places', 'SparseTensor', 'ordered']
 class Pattern:
     """The places of the entries of a matrix, row by row as in CSR; compared by identity.
 

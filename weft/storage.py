@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+__all__ = ["Storage", "owner_of"]
+
 
 class Storage:
     """The block of memory that a tensor and all its views share; made on demand by `untyped_storage()`."""

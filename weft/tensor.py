@@ -22,6 +22,8 @@ from .sizes import Size, wrap_dim
 from .storage import Storage
 from .tape import tape
 
+__all__ = ["ENGINE_ATTRIBUTES", "Tensor", "dtype", "link_view", "new", "wrap"]
+
 new = object.__new__
 ndarray = np.ndarray
 

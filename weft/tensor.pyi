@@ -34,9 +34,11 @@ from weft.sparse import SparseTensor
 from weft.storage import Storage
 from weft.tape import tape
 
+from weft.dtype import dtype as dtype
 from numpy import ndarray as ndarray
 ENGINE_ATTRIBUTES: Any
 new: Any
+__all__ = ['ENGINE_ATTRIBUTES', 'Tensor', 'dtype', 'link_view', 'new', 'wrap']
 class Tensor(Borders):
     """An n-dimensional array that remembers how it was made, so that it can be differentiated.
 

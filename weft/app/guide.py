@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .output import console, hint, labelled
 
+__all__ = ["show"]
+
 STEPS = (
     ("list", "what can be trained"),
     ("train digits-mlp", "train on digits that come with Weft"),

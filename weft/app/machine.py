@@ -14,6 +14,8 @@ from .output import deliver, labelled, table
 if TYPE_CHECKING:
     from rich.console import Console
 
+__all__ = ["AsJson", "Threads"]
+
 FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bf16", "amx-bf16", "neon", "fp-armv8", "sve")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads to compute with.", show_default="all cores")]

@@ -16,6 +16,17 @@ from .output import Misuse, hint
 if TYPE_CHECKING:
     from ..train.runs import RunFolder
 
+__all__ = [
+    "LATEST",
+    "changed",
+    "complete_recipe",
+    "complete_run",
+    "complete_setting",
+    "find_run",
+    "run_folders",
+    "typed",
+]
+
 LATEST = "latest"
 
 

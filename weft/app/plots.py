@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ..train.startup import Report
 
+__all__ = ["overlay", "search_picture", "startup_picture"]
+
 INK, GOOD, BAD = "#31688e", "#35b779", "#d1495b"
 
 

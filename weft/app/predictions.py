@@ -9,6 +9,8 @@ from .output import figure, table
 if TYPE_CHECKING:
     from rich.console import Console
 
+__all__ = ["show_predictions"]
+
 UNSURE = 0.7  # best guesses below this are called so
 BAR, EIGHTHS = 24, " ▏▎▍▌▋▊▉"
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 from ..errors import OptionError
 
+__all__ = ["RunName"]
+
 ROOM = 110  # columns for a table of recipes with everything
 RunName = Annotated[str, typer.Argument(help="A run: its name, its path, or latest.", autocompletion=complete_run)]
 

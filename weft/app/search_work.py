@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..recipes import Recipe
     from ..train.selection import Finished, Search, Space, Trial
 
+__all__ = ["SearchRequest", "Work", "find_search", "parsed", "read_request"]
+
 LOW_IS_GOOD = ("loss", "error", "mae", "mse", "rmse", "nll", "perplexity", "bits")
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..recipes import Recipe, Result
     from ..train.runs import RunFolder
 
+__all__ = ["Changes", "Data", "NoCompile", "RecipeName", "Runs", "TrustData", "data_folder"]
+
 RecipeName = Annotated[str, typer.Argument(help="A recipe: see weft list.", autocompletion=complete_recipe)]
 Changes = Annotated[
     list[str] | None,

@@ -19,6 +19,8 @@ from ..dtype import BOOL, COMPLEX, INTEGER, dtype, int64
 from ..errors import ArgumentError, IndexRangeError, InvalidValueError
 from ..tensor import Tensor, wrap
 
+__all__ = ["SCALARS", "Array", "axes_of", "axis_of", "check_device", "need_array", "scalar_tensor"]
+
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 SCALARS = (bool, int, float, complex)
 

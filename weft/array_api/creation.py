@@ -16,6 +16,25 @@ from .array import SCALARS, Array, check_device, need_array, scalar_tensor
 from .manipulation import stack
 from .types import default_float, default_for, result_type
 
+__all__ = [
+    "arange",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
 
 def _type(dtype: Any, default: dtype_type | None = None) -> dtype_type:
     return (default or default_float()) if dtype is None else as_dtype(dtype)

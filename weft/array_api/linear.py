@@ -11,6 +11,8 @@ from ..errors import ShapeError
 from .array import Array, axis_of, need_array
 from .types import promoted_arrays
 
+__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
+
 
 def matmul(x1: Array, x2: Array, /) -> Array:
     """The matrix product: vectors, matrices and stacks of matrices in every combination."""

@@ -11,6 +11,24 @@ from ..errors import InvalidValueError, ShapeError
 from .array import Array, axes_of, axis_of, need_array
 from .types import promoted_arrays
 
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_to",
+    "concat",
+    "diff",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "permute_dims",
+    "repeat",
+    "reshape",
+    "roll",
+    "squeeze",
+    "stack",
+    "tile",
+    "unstack",
+]
+
 Axes = int | tuple[int, ...]
 
 

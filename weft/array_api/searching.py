@@ -15,6 +15,25 @@ from ..tensor import Tensor, wrap
 from .array import Array, axes_of, axis_of, need_array
 from .types import promoted
 
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "count_nonzero",
+    "nonzero",
+    "searchsorted",
+    "sort",
+    "take",
+    "take_along_axis",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "where",
+]
+
 Axes = int | tuple[int, ...]
 
 # -------------------------------------------------------------------------------------------- searching

@@ -12,6 +12,8 @@ from ..tensor import Tensor
 from .array import Array, axes_of, axis_of, need_array
 from .types import floating
 
+__all__ = ["cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "std", "sum", "var"]
+
 Axes = int | tuple[int, ...]
 
 

@@ -20,6 +20,21 @@ from ..errors import ArgumentError, InvalidValueError
 from ..tensor import Tensor
 from .array import SCALARS, Array, check_device, need_array, scalar_tensor
 
+__all__ = [
+    "KINDS",
+    "astype",
+    "can_cast",
+    "default_float",
+    "default_for",
+    "finfo",
+    "floating",
+    "iinfo",
+    "isdtype",
+    "promoted",
+    "promoted_arrays",
+    "result_type",
+]
+
 KINDS: dict[str, tuple[dtype, ...]] = {
     "bool": (bool_type,),
     "signed integer": (weft.int8, weft.int16, weft.int32, weft.int64),

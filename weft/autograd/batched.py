@@ -26,6 +26,8 @@ from ..tape.tape import add_tensor_hook
 from ..tensor import Tensor
 from ..utils.pytree import broadcast_prefix, tree_flatten, tree_structure, tree_unflatten
 
+__all__ = ["Level", "entered", "levels_of", "lifted", "live_levels", "lowered", "physical", "varied", "vmap"]
+
 RANDOMNESS = ("error", "different", "same")
 _numbers = itertools.count(1)
 

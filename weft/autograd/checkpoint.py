@@ -20,6 +20,8 @@ from ..tensor import Tensor
 from ..utils.pytree import tree_flatten, tree_unflatten
 from .batched import entered, live_levels
 
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
+
 
 class CheckpointError(AutogradError):
     """The second run of a checkpointed function saved something else than the first."""

@@ -26,6 +26,8 @@ from ..tape.tape import edge_of, push_along, watch
 from ..tensor import Tensor
 from .batched import Level, entered, levels_of, lifted, live_levels, lowered
 
+__all__ = ["Function", "FunctionCtx"]
+
 
 class FunctionCtx:
     """What `forward` leaves for `backward`; set any attribute on it, and save tensors with its methods."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from .picture import COLOURS
 
+__all__ = ["graphviz"]
+
 SHAPES = {"leaf": "ellipse", "constant": "ellipse", "operation": "box"}
 
 

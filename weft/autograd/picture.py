@@ -13,6 +13,8 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
+__all__ = ["COLOURS", "svg"]
+
 FONT = 13
 SMALL = 11
 LETTER = 0.62  # width of a letter as part of the font size, on the safe side

@@ -33,6 +33,8 @@ from .tracing.surroundings import Place
 if TYPE_CHECKING:
     from .show.explain import Explanation, Profile
 
+__all__ = ["ELSEWHERE", "Bound", "Compiled", "compile", "signature"]
+
 PLANS = 32  # kept for one function
 BRANCHES = 24  # for one signature; more of them, and it runs as Python
 IN_VAIN = 8  # plans made one after the other for one signature, none of them used again

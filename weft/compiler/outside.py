@@ -24,6 +24,8 @@ from .graph.graph import Argument, Captured, Constant, Graph, Value
 from .tracing.scope import NoWayBack
 from .tracing.tracer import Tracer
 
+__all__ = ["Backward", "Pull", "split_backward"]
+
 
 class Backward:
     """The backward pass of a program: a graph whose arguments are those of the program, the gradients of `results`

@@ -26,6 +26,8 @@ from .tracing.streams import Stream
 from .tracing.surroundings import Kept, Place, Surroundings, is_same
 from .tracing.tracer import Overlap, Tracer
 
+__all__ = ["ARGUMENT", "COPY", "NUMBER", "OBJECT", "OUTPUT", "TREE", "Program", "Result", "trace"]
+
 OUTPUT, COPY, ARGUMENT, OBJECT, NUMBER, TREE = "output", "copy", "argument", "object", "number", "tree"
 # (OUTPUT, number), (COPY, number), (ARGUMENT, position), (OBJECT, the object itself), (NUMBER, its entry in the ledger) or
 # (TREE, (containers, results))

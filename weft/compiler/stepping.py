@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ..optim.optimizer import Optimizer
     from .compiled import Bound
 
+__all__ = ["step_natively"]
+
 MOST_BUILT = 16  # plans of one optimiser: what keeps changing is not worth more
 FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["COLOURS", "Picture", "array_of", "blank", "scatter", "table_of", "tiles"]
+
 COLOURS = ("#2f6fad", "#c4662d", "#3d8b37", "#8a5aa8", "#b0862c", "#2f8f8f", "#c44e77", "#777777")
 TILES_AT_MOST = 64
 FEW = 4  # classes that a legend names; more are named beside their points

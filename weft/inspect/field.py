@@ -15,6 +15,8 @@ from ..ops.shape.join import Cat
 from ..tensor import Tensor
 from .flops import ACTIVATIONS, CONVOLUTIONS, DROPOUTS, NORMS, POOLS, first_tensor, sizes
 
+__all__ = ["Tracer"]
+
 
 @dataclasses.dataclass(frozen=True)
 class Field:

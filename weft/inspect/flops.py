@@ -16,6 +16,8 @@ from .. import nn
 from ..nn.modules import activation, softmax
 from ..tensor import Tensor
 
+__all__ = ["ACTIVATIONS", "CONVOLUTIONS", "DROPOUTS", "NORMS", "POOLS", "first_tensor", "rule_for", "sizes"]
+
 Rule = Callable[[Any, tuple[Any, ...], Any], int]
 
 

@@ -17,6 +17,8 @@ from ..nn.module import Module
 from ..tensor import Tensor, wrap
 from .flops import first_tensor
 
+__all__ = ["Call", "chain", "evaluating", "is_layer", "listening", "named_module"]
+
 PROBES = 16
 
 

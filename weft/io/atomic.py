@@ -15,6 +15,19 @@ import numpy as np
 
 from .errors import MagicError, OversizeError, TruncatedError
 
+__all__ = [
+    "Path",
+    "Source",
+    "contents",
+    "map_file",
+    "new_array",
+    "open_regular",
+    "read_into",
+    "reading",
+    "replacing",
+    "writing",
+]
+
 Path = str | os.PathLike[str]
 Source = Path | IO[bytes]
 

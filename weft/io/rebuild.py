@@ -17,6 +17,8 @@ from .bounded import brief
 from .errors import HeaderError, LayoutError, UnsafePickleError
 from .unpickle import Global, keys, paired
 
+__all__ = ["TABLE", "StorageBytes", "StorageClass", "check_result"]
+
 
 class StorageClass:
     """A class of storages, such as torch.FloatStorage; `kind` is None for raw bytes."""

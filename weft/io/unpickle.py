@@ -16,6 +16,8 @@ from ..errors import WeftError
 from .bounded import brief
 from .errors import HeaderError, TruncatedError, UnsafePickleError
 
+__all__ = ["Global", "Machine", "keys", "paired"]
+
 CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,

@@ -13,6 +13,8 @@ from typing import Any
 from .llvm.builder import Function
 from .llvm.values import Val
 
+__all__ = ["Access", "Body", "Step", "run_step"]
+
 
 @dataclass(frozen=True)
 class Access:

@@ -6,6 +6,8 @@ from typing import Any
 
 from .llvm.builder import Function
 
+__all__ = ["Kernel"]
+
 
 class Kernel:
     """One native function. Its structure (sizes, strides, operations) is fixed; buffers come as argument words.

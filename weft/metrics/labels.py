@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from ..errors import DtypeError, OptionError, ShapeError
 from .base import array_of, is_floating, same_shape
 
+__all__ = ["class_count", "in_range", "labels_of", "score_rows", "whole"]
+
 
 def labels_of(pred: Any, target: Any, threshold: float = 0.5, ignore_index: int | None = None) -> tuple[NDArray, ...]:
     """Predicted and actual labels, (M,) int64 each, without the targets equal to `ignore_index`."""

@@ -15,6 +15,8 @@ from .parameter import Parameter, is_lazy
 if TYPE_CHECKING:
     from .module import Module
 
+__all__ = ["ModuleState"]
+
 
 class LoadReport(namedtuple("LoadReport", ["missing_keys", "unexpected_keys"])):
     """What `load_state_dict` found: keys of the module that did not come, and keys that have no place."""

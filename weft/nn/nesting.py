@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+__all__ = ["allow", "make_room"]
+
 FRAMES = 10  # calls of Python that one level of nesting takes at most (copy.deepcopy, a traced forward)
 AROUND = 400  # and what surrounds them
 DEEPEST = 4_000  # levels that the stack of the system holds in any case

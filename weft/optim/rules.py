@@ -10,6 +10,23 @@ from ..errors import InvalidValueError
 from ..tape.modes import mode
 from ..tensor import Tensor
 
+__all__ = [
+    "Group",
+    "State",
+    "at_least",
+    "average",
+    "average_square",
+    "check_options",
+    "choose",
+    "counter",
+    "decayed",
+    "learning_rate",
+    "number",
+    "scatter_sub",
+    "shrink",
+    "sparse_parts",
+]
+
 Group = dict[str, Any]
 State = dict[str, Any]
 

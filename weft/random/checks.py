@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import DtypeError, GeneratorError
 
+__all__ = ["FLOATS", "RandomError", "Shape"]
+
 Shape = int | Sequence[int]
 
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["DOUBLE", "SINGLE", "box_muller", "normal_pair"]
+
 CHUNK = 16384  # elements worked on at a time, so that intermediate results stay in cache
 
 

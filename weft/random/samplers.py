@@ -33,6 +33,8 @@ from .checks import (
 from .rejection import _binomial_round, _gamma_round, _poisson_round
 from .stream import BLOCK, Key, words
 
+__all__ = ["Samplers"]
+
 REJECTION_CHUNK = 16384  # elements whose rounds are run together, so that the work stays in cache
 
 

@@ -5,6 +5,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["BLOCK", "FOLD", "Key", "words"]
+
 Key = tuple[int, int]
 
 BLOCK = 4  # words of one Philox block

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ..nn import Module
     from ..train import Task, Trainer
 
+__all__ = ["Folder", "Given", "Goal", "Recipe", "Result", "Root", "Run", "Splits", "Trained", "standard_error"]
+
 Root = Folder = str | os.PathLike[str] | None
 Given = Settings | Mapping[str, Any] | Iterable[str] | None  # how settings may be said
 

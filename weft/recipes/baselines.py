@@ -18,6 +18,20 @@ from ..models.classical.polynomial import random_relu
 from ..tensor import Tensor
 from .base import Splits
 
+__all__ = [
+    "FEATURES_BASELINE",
+    "PIXELS_BASELINE",
+    "SeasonAndLag",
+    "features_accuracy",
+    "grown",
+    "line_nll",
+    "naive_bayes_accuracy",
+    "neighbour_counts",
+    "pixels_accuracy",
+    "ppmi",
+    "svd_vectors",
+]
+
 Array = NDArray[np.float64]
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of ridge regression, as shares of the mean eigenvalue
 FEATURES = 1000

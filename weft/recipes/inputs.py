@@ -14,6 +14,8 @@ from ..errors import OptionError, ShapeError
 from ..tensor import Tensor
 from .photos import fitted, light_on_dark, read_picture
 
+__all__ = ["as_images", "as_rows"]
+
 
 def as_images(
     input: Any, shape: tuple[int, int, int], white: float = 255, ink: bool = False

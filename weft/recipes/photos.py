@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ..errors import OptionError
 from ..runtime.extras import extra
 
+__all__ = ["LEAST_CONTRAST", "contrast", "fitted", "light_on_dark", "read_picture"]
+
 INK = 0.2  # what is brighter than this share of the brightest point belongs to the stroke
 BOXES = {8: (8, 6), 28: (20, 20)}  # side of an image → height and width at most that its strokes fill
 

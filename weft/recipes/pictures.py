@@ -13,6 +13,8 @@ from ..runtime.extras import extra
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["COLOURS", "blank", "curves", "decision_boundary"]
+
 COLOURS = ("#2f6fad", "#c4662d", "#3d8b37", "#8a5aa8")
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .base import Recipe
     from .settings import Settings
 
+__all__ = ["NewNumbers", "check_changes"]
+
 Groups = list[list[dict[str, Any]]]  # numbers of every group of every optimiser
 RATES = ("lr", "initial_lr", "max_lr", "min_lr", "base_lr")
 DROPOUT = (RandomlyDropped, GaussianNoise)

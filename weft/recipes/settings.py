@@ -17,6 +17,8 @@ from typing import Any, Literal, Self, Union
 
 from ..errors import OptionError
 
+__all__ = ["Settings", "TrainSettings", "option", "pairs", "suggestion"]
+
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 

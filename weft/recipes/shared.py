@@ -19,6 +19,20 @@ from .inputs import as_images
 from .photos import LEAST_CONTRAST, contrast
 from .settings import TrainSettings, option
 
+__all__ = [
+    "ImageSettings",
+    "Pair",
+    "Standardize",
+    "classifier",
+    "classify_digits",
+    "classify_images",
+    "conv_block",
+    "image_splits",
+    "in_order",
+    "loaders",
+    "one_cycle",
+]
+
 Pair = tuple[Tensor, Tensor]  # inputs and targets, as many rows each
 AT_ONCE = 500  # examples in one step of a test, where no gradients take memory
 

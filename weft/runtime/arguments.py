@@ -9,6 +9,8 @@ import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+__all__ = ["explain_arguments"]
+
 ENTRY = re.compile(r"(\w+(?:, \w+)*): \S")
 Entry = tuple[list[str], list[str]]  # the names, the lines
 

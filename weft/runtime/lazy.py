@@ -11,6 +11,8 @@ from typing import Any
 
 from ..errors import MissingImportError, MissingNameError
 
+__all__ = ["LazyModule", "later"]
+
 
 def later(
     package: str,

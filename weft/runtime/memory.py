@@ -12,6 +12,8 @@ import platform
 
 from .switches import switch
 
+__all__ = ["keep_freed_memory"]
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers
 _LARGEST_FROM_HEAP = 32 << 20  # glibc's own upper limit
 

@@ -14,6 +14,8 @@ from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import NamedTuple
 
+__all__ = ["explained"]
+
 PACKAGE = __name__.partition(".")[0]
 # Where else a name is looked for, those first that are meant most often.
 ELSEWHERE = (

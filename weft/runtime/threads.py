@@ -16,6 +16,8 @@ import numpy as np
 from ..errors import WeftError
 from .locks import fork_safe_lock
 
+__all__ = ["ONE_BLAS_THREAD", "get_num_threads", "in_parallel", "set_num_threads"]
+
 _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
 _requested: int | None = None
 

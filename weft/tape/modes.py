@@ -12,6 +12,23 @@ from typing import Any
 
 import numpy as np
 
+__all__ = [
+    "FORWARD",
+    "NEVER",
+    "detect_anomaly",
+    "enable_grad",
+    "inference_mode",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "switches",
+    "unrecorded",
+]
+
 
 class _Mode(threading.local):
     """What each thread has switched on: recording, inference mode.

@@ -18,6 +18,18 @@ from .tape import edge_of
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
+__all__ = [
+    "PASS",
+    "Packed",
+    "disable_saved_tensors_hooks",
+    "pack_node",
+    "packed",
+    "relinked",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "unpacked",
+]
+
 
 class saved_tensors_hooks:
     """Within it, `pack_hook(tensor)` is saved in place of each tensor, and `unpack_hook` turns it back."""

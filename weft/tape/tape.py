@@ -21,6 +21,21 @@ from .node import Handle, Node, output_hook
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
+__all__ = [
+    "Handle",
+    "Node",
+    "add_tensor_hook",
+    "backward",
+    "collect",
+    "edge_of",
+    "grad",
+    "leaves",
+    "mode",
+    "push_along",
+    "sweep",
+    "watch",
+]
+
 
 def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
     """Call `hook(grad)` when the gradient of `tensor` is known; what it returns replaces the gradient."""

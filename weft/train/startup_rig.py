@@ -24,6 +24,20 @@ from ..tensor import Tensor
 from ..utils.pytree import tree_flatten, tree_unflatten
 from .running.configure import read_optimizers
 
+__all__ = [
+    "Course",
+    "Part",
+    "Rig",
+    "accuracy_of",
+    "against_chance",
+    "classes_of",
+    "limit",
+    "neighbours",
+    "pair",
+    "squared_gradients",
+    "tensors",
+]
+
 WINDOW = 5  # batches in the moving average of a loss
 FEW_LABELS = 128  # among a few examples, at most
 EXPLODED = 3.0  # times the first loss (N1 §2.9, 6a)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+__all__ = ["shape_text", "value_text"]
+
 
 def shape_text(shape: tuple[int, ...]) -> str:
     """'(2, 3)', or 'scalar'."""

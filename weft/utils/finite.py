@@ -10,6 +10,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+__all__ = [
+    "close",
+    "coordinate_count",
+    "coordinates",
+    "matrix",
+    "numerical_jacobian",
+    "overlaps",
+    "random_array",
+    "unit",
+    "worst",
+]
+
 
 def coordinates(array: np.ndarray) -> np.ndarray:
     """All real coordinates in order: x₀, x₁, … or Re x₀, Im x₀, Re x₁, …"""

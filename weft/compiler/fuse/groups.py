@@ -29,6 +29,8 @@ from ..graph.graph import Constant, Fetched, Graph, Node, Source, Value
 from .group import Group
 from .kinds import is_assembly, is_pointwise, is_reduction, merged, product, reduced_dims
 
+__all__ = ["MOST_INPUTS", "MOST_NODES", "WORTH_SHARING", "Fuser", "fuse"]
+
 MOST_NODES = 160  # of one group: longer code does not fit the registers
 MOST_INPUTS = 28
 WORTH_SHARING = 1 << 14  # elements from which sweeps that read the same value are joined

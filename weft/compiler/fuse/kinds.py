@@ -12,6 +12,8 @@ from ..graph.geometry import Geometry, contiguous_strides, offset_of, stand_in
 from ..graph.graph import Node, Value
 from ..passes.simplify import Move
 
+__all__ = ["is_assembly", "is_pointwise", "is_reduction", "merged", "product", "reduced_dims", "windows"]
+
 
 def product(sizes: Sequence[int]) -> int:
     count = 1

@@ -21,6 +21,8 @@ from .group import Group
 from .groups import Fuser
 from .kinds import is_pointwise, merged, reduced_dims, windows
 
+__all__ = ["HostCall", "Launch", "Lowering"]
+
 MOST_NUMBERS = 100  # different ones in a graph up to which all are written into the code of kernels
 FEW_READERS = 4
 

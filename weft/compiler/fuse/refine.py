@@ -8,6 +8,8 @@ from .group import Group, in_order
 from .groups import MOST_INPUTS, MOST_NODES, WORTH_SHARING, Fuser
 from .kinds import is_pointwise, is_reduction, product
 
+__all__ = ["refine"]
+
 MOST_REPEATED = 5  # nodes that are computed again to save a store
 
 

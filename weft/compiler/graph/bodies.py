@@ -18,6 +18,8 @@ from ..plan.buffers import address, aligned
 from .geometry import Geometry, contiguous_strides
 from .graph import Argument, Graph, Node, Value
 
+__all__ = ["BodyCall", "Branch", "Loop", "Repeat", "While", "copied", "lowered", "prune", "straighten"]
+
 MOST_ROWS = 1 << 20  # steps of an unrolled loop: longer ones run iteration by iteration
 Arrays = Sequence[np.ndarray]
 

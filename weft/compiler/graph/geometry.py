@@ -12,6 +12,21 @@ from ...errors import ShapeError
 from ...ops.core import primitive
 from .graph import Argument, Captured, Value
 
+__all__ = [
+    "Geometry",
+    "View",
+    "common_factors",
+    "contiguous_strides",
+    "is_view",
+    "offset_of",
+    "ordered_strides",
+    "pieces_of",
+    "squeezed",
+    "stand_in",
+    "strides_over",
+    "varies_over",
+]
+
 _SPACE = np.zeros(64, np.uint8)
 _BASE = _SPACE.__array_interface__["data"][0]
 

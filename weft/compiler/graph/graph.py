@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["Argument", "Captured", "Constant", "Draw", "Fetched", "Graph", "Node", "Slot", "Source", "State", "Value"]
+
 
 class Value:
     """One array of the graph: its shape and NumPy type, and the node (and output number) that makes it."""

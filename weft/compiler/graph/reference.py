@@ -17,6 +17,8 @@ from ...random.stream import BLOCK
 from ...tape.modes import mode
 from .graph import Argument, Captured, Constant, Draw, Fetched, Graph, Node, Slot, Value
 
+__all__ = ["HostPlan", "compute_node"]
+
 
 class HostPlan:
     """Runs a graph; what it writes to states becomes visible when everything is computed."""

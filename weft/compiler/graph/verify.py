@@ -9,6 +9,8 @@ from ...errors import WeftError
 from ...ops.core.primitive import View
 from .graph import Graph, Node, Source
 
+__all__ = ["FormError", "check_graph", "check_groups", "check_slots"]
+
 
 class FormError(WeftError, AssertionError):
     """A pass left something that the next one cannot take: an error of Weft, please report it."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from ...errors import IndexRangeError
 from ..graph.graph import Graph, Node
 
+__all__ = ["has_checks", "may_fail", "wrong_index"]
+
 
 def may_fail(node: Node) -> bool:
     """Whether the node, or one inside of its bodies, checks indices."""

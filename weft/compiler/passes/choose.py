@@ -14,6 +14,8 @@ from ...ops.core.tracing import choosing
 from ..graph.bodies import Branch, copied
 from ..graph.graph import Argument, Constant, Graph, Node, Value
 
+__all__ = ["choose"]
+
 MOST_ELEMENTS = 1 << 15  # that both branches compute: about what a change between native code and Python costs
 MOST_PRODUCTS = 1 << 20  # multiplications in matrix products
 

@@ -10,6 +10,8 @@ import numpy as np
 from ...errors import ArgumentError
 from ..graph.graph import Argument, Constant, Graph, Node, Source, Value
 
+__all__ = ["expand", "results_of", "spliced", "traced"]
+
 _KNOWN: dict[Any, tuple[Graph, list[Any]] | None] = {}
 MOST_KNOWN = 512
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from ...runtime.references import ALONE, references
 
+__all__ = ["OldGradients"]
+
 Table = dict[str, Any]  # the attributes of a tensor
 
 

@@ -12,6 +12,19 @@ from ..graph.geometry import Geometry, contiguous_strides, is_view
 from ..graph.graph import Constant, Draw, Graph, Node, Source, Value
 from ..graph.reference import compute_node
 
+__all__ = [
+    "MOVE",
+    "Move",
+    "fold_constants",
+    "open_windows",
+    "order_views",
+    "orient",
+    "remove_dead",
+    "remove_neutral",
+    "separate_results",
+    "share_equal",
+]
+
 LARGEST_CONSTANT = 4096  # elements: larger results are computed at run time
 
 

@@ -25,6 +25,8 @@ from ..graph.graph import Argument, Constant, Graph, Node, Source, Value
 from ..tracing.scope import Part
 from .expand import expand, spliced, traced
 
+__all__ = ["add_up", "split"]
+
 MOST_BYTES = 1 << 28  # of all stacks that one loop needs more than before
 BATCHED = (Elementwise, Reduction, ViewStep, Contraction)  # kinds of operations that take a batch as a whole
 

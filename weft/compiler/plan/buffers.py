@@ -15,6 +15,8 @@ import numpy as np
 from ..fuse.loops import Launch, Lowering
 from ..graph.graph import Graph, Source, Value
 
+__all__ = ["Layout", "address", "aligned", "lay_out"]
+
 ALIGN = 64
 HUGE_PAGE = 2 << 20
 

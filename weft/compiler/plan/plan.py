@@ -20,6 +20,8 @@ from ..passes.checks import has_checks, wrong_index
 from .buffers import Layout, address, aligned
 from .schedule import Places, Slot
 
+__all__ = ["Plan"]
+
 BARRIER, STOP = 1, 2  # bits of a step's flags
 
 

@@ -20,6 +20,8 @@ from ..graph.geometry import View, common_factors, contiguous_strides, squeezed,
 from ..graph.graph import Captured, Graph, State, Value
 from ..passes.checks import may_fail
 
+__all__ = ["Places", "Slot", "arrange", "copy_back", "place"]
+
 LOOKAHEAD = 48  # how many ready kernels are tried for the phase that is being filled
 
 

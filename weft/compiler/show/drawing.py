@@ -8,6 +8,8 @@ from ...autograd.draw import Box, Flow
 from ...autograd.picture import svg
 from ..graph.graph import Value
 
+__all__ = ["draw_plan"]
+
 LONGEST = 36  # characters of a label
 
 

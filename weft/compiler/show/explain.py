@@ -19,6 +19,8 @@ from ..graph.graph import Argument, Graph
 from ..pipeline import PIPELINE, build_plan
 from .roofline import Roofline, measured
 
+__all__ = ["Explanation", "Profile", "explain"]
+
 RUNS = 7
 
 

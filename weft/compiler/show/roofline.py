@@ -15,6 +15,8 @@ from ...kernels.pool import get_pool
 from ...runtime import native
 from ..plan.buffers import address, aligned
 
+__all__ = ["Roofline", "measured"]
+
 CHAINS = 12  # independent sums: more than latency times throughput of current processors
 ROUNDS = 200_000
 STREAM = 1 << 26  # bytes read and written: beyond every cache

@@ -27,6 +27,8 @@ from ...tape.modes import mode
 from ...tensor import Tensor, dtype, new, wrap
 from ..graph.graph import Value
 
+__all__ = ["OVERLAY", "Memory", "Stand", "no_values", "plain", "stand_in", "user_line"]
+
 REMEDY = (
     "use weft.where, cond, while_loop or scan, move that part out of the compiled function, or pass fallback='eager' "
     "to weft.compile"

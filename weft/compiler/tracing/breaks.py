@@ -15,6 +15,8 @@ from ...random.stream import BLOCK
 from ..graph.graph import Argument, Captured, Constant, Fetched, Graph, Node, Source, Value
 from ..graph.reference import compute_node
 
+__all__ = ["First", "Probe", "cut"]
+
 SMALL = 6  # nodes: fewer are computed by Python at each call
 LARGEST = 1 << 12  # elements of arrays that Python computes with then
 

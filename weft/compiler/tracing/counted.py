@@ -18,6 +18,8 @@ from ...tape.modes import mode
 from ...tensor import Tensor
 from .surroundings import Surroundings
 
+__all__ = ["TENSOR_FORMS", "Number", "Overlaid", "plain_tree"]
+
 
 class Number:
     """A number of a trace. For `isinstance` it is an int or a float."""

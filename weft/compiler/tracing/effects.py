@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+__all__ = ["MISSING", "Guard", "Journal"]
+
 MISSING: Any = object()
 
 

@@ -22,6 +22,8 @@ from .arrays import no_values, user_line
 from .effects import Guard
 from .surroundings import is_own_optimizer
 
+__all__ = ["Numbers", "changed_option"]
+
 LARGEST = 1 << 16  # elements of a tensor that Python may look at
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from ...tape.modes import mode
 
+__all__ = ["handlers_outside"]
+
 
 @contextlib.contextmanager
 def handlers_outside() -> Iterator[None]:

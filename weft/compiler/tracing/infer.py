@@ -15,6 +15,8 @@ from ...ops.core.primitive import Primitive, Reduction
 from ...tape.modes import mode
 from ..graph.graph import Value
 
+__all__ = ["result_dtype", "results_of", "strides_like"]
+
 Kind = tuple[tuple[int, ...], np.dtype]
 _REMEMBERED: dict[Any, Any] = {}
 _LIMIT = 4096

@@ -18,6 +18,8 @@ from ...tensor import Tensor
 from .counted import TENSOR_FORMS, Number
 from .surroundings import Place, is_same
 
+__all__ = ["Ledger"]
+
 UNKNOWN: Any = object()  # the value of something that only a run can tell
 
 

@@ -13,6 +13,8 @@ from ...ops.core.batching import from_front, to_front
 from ...tensor import Tensor
 from . import control
 
+__all__ = ["cond", "scan", "while_loop"]
+
 
 def scan(
     tracer: Any, name: str, step: Callable, init: list[Tensor], xs: list[Tensor], length: int, reverse: bool

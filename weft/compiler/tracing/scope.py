@@ -22,6 +22,19 @@ from ..graph.geometry import contiguous_strides, is_view, stand_in
 from ..graph.graph import Argument, Constant, Graph, Node, Source, Value
 from .arrays import Memory, Stand, user_line
 
+__all__ = [
+    "NoWayBack",
+    "Part",
+    "Scope",
+    "batches_of",
+    "differentiable",
+    "edge_if_needed",
+    "filled",
+    "history",
+    "partials",
+    "recorded",
+]
+
 WIDEST = 4  # a saved part of a value up to so many times as large is saved as the whole of it
 
 

@@ -22,6 +22,8 @@ from .effects import MISSING
 from .ledger import Ledger
 from .surroundings import Place, Surroundings, is_own_optimizer, is_same
 
+__all__ = ["TRANSITIONS", "Carried", "HostRandomness", "Unsettled", "Varies", "classified"]
+
 TRANSITIONS = 3  # calls in a row that may change the form of what is kept
 
 

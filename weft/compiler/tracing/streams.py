@@ -17,6 +17,8 @@ from ...random.stream import BLOCK
 from ...tensor import Tensor
 from ..graph.graph import Draw, Slot
 
+__all__ = ["Place", "Stream", "Streams"]
+
 WORD = 2**64 - 1
 
 

@@ -27,6 +27,8 @@ from ...runtime.frames import is_ours
 from ...tensor import Tensor
 from .effects import MISSING
 
+__all__ = ["Kept", "Place", "Surroundings", "is_own_optimizer", "is_same"]
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _ASKING = frozenset({"getattr", "setattr", "hasattr", "vars", "__dict__"})  # attributes named by strings
 _LARGE = 4096  # containers with more entries are compared as a whole, not entry by entry

@@ -38,6 +38,8 @@ from .ledger import Ledger
 from .scope import Scope
 from .streams import Place, Streams
 
+__all__ = ["Overlap", "Tracer"]
+
 
 class Overlap(BaseException):
     """Two tensors from outside overlap: the trace starts anew with the array `owner` as one state under both."""

@@ -24,6 +24,23 @@ from ...random import Generator
 from ...runtime.extras import extra
 from ...tensor import Tensor, wrap
 
+__all__ = [
+    "Augmentation",
+    "Generators",
+    "Source",
+    "Transform",
+    "batched",
+    "bounds",
+    "filling",
+    "finished",
+    "is_pil",
+    "opened",
+    "pair",
+    "pil_image",
+    "probability",
+    "working",
+]
+
 Shape = tuple[int, ...]
 Generators = Generator | Sequence[Generator] | None
 _APART = 2**32  # children of `take` are numbered from here, beyond any number of draws

@@ -12,6 +12,22 @@ from numpy.typing import NDArray
 from ...errors import DtypeError, ShapeError
 from .base import finished, working
 
+__all__ = [
+    "as_unit",
+    "autocontrast",
+    "brightness",
+    "contrast",
+    "equalize",
+    "from_unit",
+    "grey",
+    "hue",
+    "posterize",
+    "saturation",
+    "sharpness",
+    "solarize",
+    "to_bytes",
+]
+
 GREY = (0.299, 0.587, 0.114)
 
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from ...errors import OptionError
 from .base import filling, finished, working
 
+__all__ = ["affine_places", "homography", "inverse_affine", "projective_places", "radial_places", "warp"]
+
 MODES = ("nearest", "bilinear")
 
 

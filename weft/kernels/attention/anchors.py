@@ -11,6 +11,8 @@ from ..llvm.values import type_of
 from .backward import AttentionBackward
 from .forward import AttentionForward
 
+__all__ = ["attend", "attend_slopes"]
+
 Sizes = tuple[tuple[int, ...], tuple[int, int, int, int]]
 
 

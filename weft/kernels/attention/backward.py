@@ -19,6 +19,8 @@ from ..matmul.pack import hide
 from .forward import Attention
 from .tiles import ROWS, VECTORS, Matrix, Unit, across, in_pairs
 
+__all__ = ["AttentionBackward"]
+
 HEADS = 8  # with fewer heads than this, the keys of one are shared out
 GROUP_KEYS = 256  # keys that are worth a group
 

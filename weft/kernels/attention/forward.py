@@ -19,6 +19,8 @@ from ..llvm.values import BITS, Val
 from ..matmul.pack import LINE, hide
 from .tiles import ROWS, VECTORS, Matrix, Unit, across, in_pairs
 
+__all__ = ["Attention", "AttentionForward"]
+
 KEYS = 256  # of a block at most
 SCORES = 1 << 17  # bytes of the scores of a block, unless they are few rows
 SHARES = 16  # with fewer heads than this, the queries of one are shared out

@@ -18,6 +18,8 @@ from ..matmul.pack import LINE, fetch, hide, load_transposed, totals
 if TYPE_CHECKING:
     from .forward import Attention
 
+__all__ = ["ROWS", "VECTORS", "Matrix", "Unit", "across", "in_pairs"]
+
 ROWS = 8  # of a tile at most
 VECTORS = 2  # of a tile
 FETCHES = 64  # runs of rows of the next head that are asked for at most

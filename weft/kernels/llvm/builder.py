@@ -18,6 +18,8 @@ from .control import Control
 from .memory import Memory
 from .values import BITS, LLVM_TYPES, Val, is_float, literal
 
+__all__ = ["Function"]
+
 FLOAT_FLAGS = "contract"
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from ...runtime.native import HALT
 from .values import Val
 
+__all__ = ["Control"]
+
 
 class Loop:
     """A counting loop being written: `i` is its counter, `carry` the values that go round.

@@ -6,6 +6,8 @@ from typing import Any
 
 from .values import BITS, LLVM_TYPES, Val
 
+__all__ = ["Memory"]
+
 
 class Memory:
     """Loads and stores; the builder `Function` supplies the instructions."""

@@ -14,6 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from .builder import Function
 
+__all__ = ["BITS", "LLVM_TYPES", "Val", "is_float", "literal", "type_of"]
+
 LLVM_TYPES = {"f32": "float", "f64": "double", "ptr": "ptr", "i1": "i1", "u128": "i128"} | {
     f"{s}{n}": f"i{n}" for s in "iu" for n in (8, 16, 32, 64)
 }

@@ -13,6 +13,8 @@ import sys
 from types import ModuleType
 from typing import Any, BinaryIO
 
+__all__ = ["binding", "emit", "new_machine", "receive", "send"]
+
 
 @functools.cache
 def binding() -> ModuleType:

@@ -14,6 +14,8 @@ from typing import Any
 from . import tables
 from .tools import FORMATS, Tools
 
+__all__ = ["Angles"]
+
 WORDS = 20  # of 64 bits, the first of them before the point: enough for the largest f64
 # The largest angles from which multiples of π/2 in three parts are taken; without fused products they round.
 NEAR = {True: {"f32": 1e6, "f64": 1e14}, False: {"f32": 1e5, "f64": 1e6}}

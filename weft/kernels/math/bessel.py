@@ -12,6 +12,8 @@ from typing import Any
 from . import bessel_tables as tables
 from .tools import Tools
 
+__all__ = ["Bessel"]
+
 
 class Bessel(Tools):
     """The part of `Math` around Bessel's equation. Of f32, all but Iₙ go through f64."""

@@ -5,6 +5,22 @@ All are minimax fits made for the range of their argument, in relation to the fu
 
 from __future__ import annotations
 
+__all__ = [
+    "AIRY_NEAR",
+    "AIRY_P",
+    "AIRY_Q",
+    "AIRY_RIGHT",
+    "I_FAR",
+    "I_NEAR",
+    "J_NEAR",
+    "K_FAR",
+    "K_LOG",
+    "K_REST",
+    "Y_NEAR",
+    "P",
+    "Q",
+]
+
 # fmt: off
 
 # Iₙ(x) / xⁿ in powers of x², |x| ≤ 8: 2⁻²⁸·⁸, 2⁻⁵⁹·⁹.

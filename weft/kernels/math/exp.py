@@ -8,6 +8,8 @@ from typing import Any
 from . import tables
 from .tools import FORMATS, Tools, float_bits, literal_value
 
+__all__ = ["Exponentials"]
+
 
 class Exponentials(Tools):
     """The part of `Math` around eˣ."""

@@ -9,6 +9,8 @@ from typing import Any
 from . import tables
 from .tools import Tools
 
+__all__ = ["Gamma"]
+
 MOST_TERMS = 14  # of Euler and Maclaurin's series
 LARGEST_ORDER = 100  # of polygamma for which all coefficients are numbers of f64
 

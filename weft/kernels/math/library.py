@@ -18,6 +18,8 @@ from .special import Errors
 from .tools import FORMATS, float_bits, literal_value
 from .trig import Trigonometry
 
+__all__ = ["Math"]
+
 
 class Math(Exponentials, Trigonometry, Errors, Gamma, Bessel, Recurrences):
     """The mathematical functions of the builder `Function`; values in, values out."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from .tools import Tools
 
+__all__ = ["Recurrences"]
+
 # name: (p₁ of x, pₖ₊₁ of x, k, pₖ₋₁ and pₖ). Laguerre's in differences, which stay accurate near 0.
 RECURRENCES: dict[str, tuple[Callable, Callable]] = {
     "chebyshev_t": (lambda x: x, lambda x, k, before, p: 2.0 * x * p - before),

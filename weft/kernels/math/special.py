@@ -8,6 +8,8 @@ from typing import Any
 from . import tables
 from .tools import FORMATS, Tools
 
+__all__ = ["Errors"]
+
 ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ and its rounding error
 
 

@@ -5,6 +5,42 @@ All are minimax fits made for the range of their argument; those for 'f32' are r
 
 from __future__ import annotations
 
+__all__ = [
+    "ASIN",
+    "ATAN",
+    "BASE_2",
+    "BASE_10",
+    "COS",
+    "DIGAMMA",
+    "DIGAMMA_TAIL",
+    "DIGAMMA_ZERO",
+    "ERFCX",
+    "ERFCX_SHORT",
+    "ERFINV_CENTRE",
+    "ERFINV_FAR",
+    "ERFINV_NEAR",
+    "ERF_LARGE",
+    "ERF_SMALL",
+    "EXP",
+    "EXP2",
+    "EXP2_RANGE",
+    "EXP2_SHORT",
+    "EXP_RANGE",
+    "EXP_SHORT",
+    "HALF_PI",
+    "HALF_PI_SHORT",
+    "LGAMMA",
+    "LN2",
+    "LOG",
+    "LOG_LONG",
+    "LOG_SHORT",
+    "SIN",
+    "SINH",
+    "STIRLING",
+    "TAN",
+    "TANH",
+]
+
 # fmt: off
 
 # ln 2 in two parts; the first has so few bits that its product with an exponent is exact.

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+__all__ = ["FORMATS", "Tools", "float_bits", "literal_value"]
+
 
 @dataclass(frozen=True)
 class Format:

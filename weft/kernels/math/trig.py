@@ -9,6 +9,8 @@ from . import tables
 from .angle import Angles
 from .tools import FORMATS
 
+__all__ = ["Trigonometry"]
+
 
 class Trigonometry(Angles):
     """The part of `Math` around angles."""

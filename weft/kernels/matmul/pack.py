@@ -12,6 +12,8 @@ from typing import Any
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
 
+__all__ = ["LINE", "fetch", "hide", "load_transposed", "pack", "totals"]
+
 LINE = 64  # bytes
 
 

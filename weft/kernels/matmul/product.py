@@ -22,6 +22,8 @@ from ..llvm.values import BITS
 from .pack import LINE
 from .tiles import Writer
 
+__all__ = ["Product", "Tiling"]
+
 NEAR_BYTES = 512 * 1024  # what of an operand stays in the second-level cache beside the rest
 PACKED_TILES = 32  # so many tiles of rows pay for copying a panel that could be read in place
 UNALIGNED_TILES = 8  # the same where vectors of the panel lie across cache lines

@@ -18,6 +18,8 @@ from .pack import LINE, fetch, hide, load_transposed, pack, totals
 if TYPE_CHECKING:
     from .product import Product, Tiling
 
+__all__ = ["Writer"]
+
 CHUNK = 1024  # so many terms are summed one after the other at most
 INLINE = 600  # instructions of epilogue that are written out for a tile; longer ones loop over its rows
 

@@ -16,6 +16,8 @@ from .indexing import Coordinate, Gather, Scatter
 from .scans import IS_RECORD, Scan
 from .sparse import SampledProductKernel, SparseProductKernel, transposed_pattern
 
+__all__ = ["add_at", "check_places", "combine_at", "read_at", "running", "sampled_product", "sparse_product"]
+
 
 def _is_native(node: Node, values: Sequence[Value], indices: Sequence[Value]) -> bool:
     kinds = [type_of(v.dtype) for v in (*values, *indices)]

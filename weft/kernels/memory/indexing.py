@@ -18,6 +18,22 @@ from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
 
+__all__ = [
+    "COMBINE",
+    "Coordinate",
+    "Gather",
+    "Scatter",
+    "accesses",
+    "in_vectors",
+    "merged_axes",
+    "over_space",
+    "report_wrong",
+    "thin",
+    "thin_body",
+    "unravel",
+    "vector_lanes",
+]
+
 MANY = 16  # rows that are enough to share out between threads
 
 

@@ -17,6 +17,8 @@ from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.values import LLVM_TYPES, Val
 
+__all__ = ["RandomFill"]
+
 WORD = 2**64 - 1
 BLOCK = 4  # words of a block
 ROUNDS = 10

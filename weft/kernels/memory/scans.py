@@ -12,6 +12,8 @@ from ..llvm.builder import Function
 from ..llvm.values import Val
 from .indexing import COMBINE, accesses, in_vectors, merged_axes, thin_body, unravel, vector_lanes
 
+__all__ = ["IS_RECORD", "Scan"]
+
 ROWS = 8  # lines that are run side by side where lanes cannot be used
 
 

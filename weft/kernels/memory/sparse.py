@@ -16,6 +16,8 @@ from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
 from .indexing import accesses
 
+__all__ = ["SampledProductKernel", "SparseProductKernel", "transposed_pattern"]
+
 VECTORS = 8  # of one row of the result, summed at once
 
 

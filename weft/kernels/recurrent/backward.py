@@ -12,6 +12,8 @@ from ..llvm.builder import Function
 from ..llvm.values import Val
 from .forward import Place, TimeLoop
 
+__all__ = ["GruBackward", "LstmBackward", "ReluBackward", "TanhBackward"]
+
 
 class BackwardLoop(TimeLoop):
     """Stream `g_final` begins, stream `g` is added at every step, and `step` gets the gradient of the state."""

@@ -23,6 +23,8 @@ from ..math.tables import EXP2
 from ..math.tools import FORMATS
 from ..matmul.pack import hide, pack
 
+__all__ = ["GruForward", "LstmForward", "Place", "ReluForward", "TanhForward", "TimeLoop", "time_loop"]
+
 VECTOR_BYTES = (16, 32, 64)  # of processors
 SERIAL_FLOPS = 20_000
 MEETING = 1000  # cycles that a barrier costs with the waiting

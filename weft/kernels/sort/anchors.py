@@ -17,6 +17,8 @@ from .select import LONG, MedianOfLines
 from .sort import SortLines
 from .top import MOST, SPARSE, TopOfLines
 
+__all__ = ["counted"]
+
 LONGEST = 1 << 31  # lines and tables: places are kept in 32 bits
 
 

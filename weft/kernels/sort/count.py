@@ -8,6 +8,8 @@ from ..llvm.builder import Function
 from ..llvm.values import Val
 from ..memory.indexing import vector_lanes
 
+__all__ = ["Histogram"]
+
 PIECES = 8  # that are counted each for itself; a fixed number, whatever the threads
 SERIAL = 1 << 12
 

@@ -12,6 +12,19 @@ from contextlib import contextmanager
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
 
+__all__ = [
+    "PLACE_BITS",
+    "WIDTH",
+    "Entries",
+    "key_bits",
+    "key_kind",
+    "key_of",
+    "lane_bits",
+    "nan_key",
+    "set_bits",
+    "words_of",
+]
+
 WIDTH = 64  # bits of a word of an entry
 PLACE_BITS = 32
 

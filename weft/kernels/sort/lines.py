@@ -13,6 +13,8 @@ from ..llvm.builder import Function
 from ..llvm.values import Val
 from ..memory.indexing import accesses, merged_axes, thin, thin_body, unravel
 
+__all__ = ["Lines", "Tiles", "groups", "with_axis"]
+
 FEW_STEPS = 4  # that may follow where they are written once for each lane
 
 

@@ -13,6 +13,8 @@ from ..llvm.builder import Function
 from ..llvm.values import Val
 from .keys import WIDTH, Entries, words_of
 
+__all__ = ["Network", "network_bytes", "network_lanes"]
+
 MOST_LANES, LARGEST_BLOCK = 8, 16
 UNROLLED = 4
 

@@ -12,6 +12,8 @@ from ..llvm.builder import Function
 from ..llvm.values import Val
 from .keys import PLACE_BITS, WIDTH, Entries, key_bits, words_of
 
+__all__ = ["SHARED_PIECES", "Radix", "radix_bytes"]
+
 LONG = 1 << 12  # entries from which digits of 11 bits are worth their tables
 SHARED_PIECES = 8  # in which a line is cut that threads share; a fixed number, whatever the threads
 

@@ -12,6 +12,8 @@ from ..llvm.builder import Function
 from ..llvm.values import Val
 from ..memory.indexing import accesses, merged_axes, over_space, thin, thin_body
 
+__all__ = ["Search"]
+
 SHORT = 16  # lines up to this length are compared with a value as a whole
 SIDE_BY_SIDE = 2  # vectors, so that one does not wait while elements for the other are fetched
 SERIAL = 1 << 12

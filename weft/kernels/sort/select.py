@@ -14,6 +14,8 @@ from ..memory.indexing import vector_lanes
 from .keys import key_bits, key_kind, key_of, lane_bits, nan_key, set_bits
 from .lines import Lines
 
+__all__ = ["LONG", "MedianOfLines"]
+
 PIECES = 8  # of a line, that threads share; a fixed number, whatever the threads
 DIGIT = 11  # bits
 LONG = 1 << 12  # elements from which this is better than sorting

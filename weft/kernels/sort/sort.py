@@ -16,6 +16,8 @@ from .lines import Lines, Tiles, groups
 from .network import Network, network_bytes, network_lanes
 from .radix import SHARED_PIECES, Radix, radix_bytes
 
+__all__ = ["SERIAL", "SortLines"]
+
 ALWAYS_NETWORK = 32  # length up to which lines are sorted side by side
 LONGEST_NETWORK = 4096  # the same, if there are some lines
 SOME_LINES = 4

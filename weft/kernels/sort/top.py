@@ -15,6 +15,8 @@ from .keys import key_kind, key_of, lane_bits, set_bits
 from .lines import Lines
 from .sort import SERIAL
 
+__all__ = ["MOST", "SPARSE", "TopOfLines"]
+
 MOST = 256  # that are kept in order while a line is walked
 FRONT = 16  # entries in front of the lists: a vector
 SPARSE = 8  # a line is sorted instead if it is less than so many times longer

@@ -11,6 +11,8 @@ from .sweep import Item
 if TYPE_CHECKING:
     from .writer import Writer
 
+__all__ = ["LateSums", "finished", "fold", "prepared"]
+
 
 class LateSums:
     """Writes the late reductions of a sweep; where its loops are, and what they know, says the `writer` of those."""

@@ -17,6 +17,8 @@ from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.values import BITS
 
+__all__ = ["CHUNK", "PIECES", "Item", "LoopOrder", "Several", "Sweep"]
+
 CHUNK = 8192  # elements of a long row that one thread takes at a time
 SMALL = 6000  # elements (weighted by cost) up to which one thread does it all
 PIECES = 8  # in which late reductions are summed

@@ -11,6 +11,8 @@ from ..llvm.values import BITS, Val
 from .late import LateSums, finished, fold, prepared
 from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
 
+__all__ = ["Writer"]
+
 COPIES = 4  # how often a short body is written side by side
 LONG_BYTES = 1 << 25  # read and written by a sweep whose results no cache would keep
 

@@ -31,6 +31,8 @@ from .conv_tiles import (
     transpose,
 )
 
+__all__ = ["BAND_BYTES", "UNROLLED", "ConvForward", "ConvShape", "DirectConv", "Weights", "divmod_", "pack"]
+
 CACHED_WEIGHTS = 400_000  # bytes of packed weights that stay in the second-level cache beside the images
 BAND_BYTES = 1 << 17  # of one band of a copied image
 UNROLLED = 64  # multiplications in a row

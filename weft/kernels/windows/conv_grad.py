@@ -27,6 +27,8 @@ from .conv_tiles import (
     transpose,
 )
 
+__all__ = ["ConvInputGrad", "ConvWeightGrad", "WeightGradWriter"]
+
 BLOCK_BYTES = 1 << 15  # of the pixels that one tile of the weight gradient runs over before the next one does
 LARGE_BLOCK_BYTES = 1 << 17  # the same where the sums do not stay in the cache
 CACHED_SUMS = 1 << 20  # bytes

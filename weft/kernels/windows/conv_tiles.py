@@ -11,6 +11,22 @@ from ..body import Access, Body
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
 
+__all__ = [
+    "Band",
+    "Kind",
+    "Pair",
+    "Panels",
+    "Taps",
+    "carried",
+    "channel_wise",
+    "each",
+    "even_parts",
+    "finish",
+    "rank_one",
+    "sweep",
+    "transpose",
+]
+
 Pair = tuple[int, int]
 UNROLLED_STEPS = 64  # operations of a body, over all vectors of a tile, that are written out one after the other
 

@@ -14,6 +14,8 @@ from ..llvm.values import BITS, Val
 from ..memory.indexing import accesses, merged_axes, over_space, thin, thin_body, vector_lanes
 from .conv_tiles import Taps, carried
 
+__all__ = ["FoldLines", "Line"]
+
 
 @dataclass(frozen=True)
 class Line:

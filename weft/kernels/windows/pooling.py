@@ -19,6 +19,8 @@ from ..llvm.builder import Function
 from ..llvm.values import BITS, Val, is_float
 from .conv_tiles import Pair, Taps, carried, each, sweep
 
+__all__ = ["AddAtLargest", "LargestInWindows", "PoolShape"]
+
 UNROLLED_TAPS = 9
 
 

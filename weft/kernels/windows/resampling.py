@@ -15,6 +15,8 @@ from ..llvm.values import BITS, Val
 from ..memory.indexing import accesses, merged_axes, over_space, thin, thin_body, vector_lanes
 from .conv_tiles import carried
 
+__all__ = ["ResampleLines", "padded_rows"]
+
 UNROLLED = 4
 
 

@@ -30,6 +30,8 @@ from .winograd_transforms import (
     square,
 )
 
+__all__ = ["choose_forward", "choose_input_grad", "choose_weight_grad"]
+
 PRODUCT_BYTES = 2048  # registers of one tile of products
 PITCH = 16  # elements between the frequencies of a block, so that they do not fall on the same cache lines
 

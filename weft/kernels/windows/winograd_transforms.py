@@ -10,6 +10,16 @@ from collections.abc import Callable, Sequence
 from ..llvm.builder import Function
 from ..llvm.values import Val
 
+__all__ = [
+    "Vectors",
+    "input_transform",
+    "kernel_adjoint",
+    "kernel_transform",
+    "output_adjoint",
+    "output_transform",
+    "square",
+]
+
 Vectors = Sequence[Val]
 
 

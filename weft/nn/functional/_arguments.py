@@ -9,6 +9,8 @@ from ...errors import ArgumentError, DtypeError, ShapeError
 from ...ops.core.operands import python_int
 from ...tensor import Tensor
 
+__all__ = ["batched", "check_not_empty", "per_dimension", "same_dtype", "spatial", "spread", "total"]
+
 
 def per_dimension(value: Any, n: int, name: str, what: str, lowest: int | None = None) -> tuple[int, ...]:
     """An integer for each of n dimensions, from one integer or a sequence of 1 or n."""

@@ -16,6 +16,19 @@ from ...ops.core.together import together
 from ...refusal import reword
 from ...tensor import Tensor
 
+__all__ = [
+    "any_true",
+    "chosen_reduction",
+    "common_type",
+    "log1pexp",
+    "pointwise",
+    "reduced",
+    "require_float",
+    "require_tensor",
+    "value_range",
+    "widened",
+]
+
 
 def require_tensor(value: Any, name: str, argument: str = "input") -> None:
     """Refuse anything but a tensor."""

@@ -19,6 +19,8 @@ from ...tape.node import Node, counter
 from ...tape.tape import edge_of
 from ...tensor import Tensor
 
+__all__ = ["sparse_rows_of", "takes_sparse_gradient"]
+
 __all__: list[str] = []
 
 

@@ -11,6 +11,8 @@ from ...tape.node import Handle
 from ...tensor import Tensor
 from ..module import Module
 
+__all__ = ["RecomputedWeight", "detach", "refuse_second"]
+
 R = TypeVar("R", bound="RecomputedWeight")
 
 

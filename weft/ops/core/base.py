@@ -21,6 +21,22 @@ from ...tensor import Tensor, wrap
 from .formula import DROP, LOOK, SAVE, Meta, formula_reads
 from .inplace import innermost_interpreter
 
+__all__ = [
+    "FUNCTION",
+    "LARGE",
+    "PRIMITIVES",
+    "Primitive",
+    "compute_large",
+    "next_order",
+    "pick",
+    "raise_modified",
+    "rebuilt_output",
+    "register_module",
+    "run_large",
+    "summed_to",
+    "total",
+]
+
 new = object.__new__
 next_order = counter.__next__
 PRIMITIVES: dict[str, Primitive] = {}

@@ -9,6 +9,8 @@ from typing import Any
 
 from ...tensor import Tensor
 
+__all__ = ["DROP", "LOOK", "SAVE", "Meta", "formula_reads"]
+
 _METADATA = frozenset("shape dtype ndim device dim size numel is_complex is_floating_point".split())
 
 

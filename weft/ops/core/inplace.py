@@ -14,6 +14,8 @@ from ...refusal import reword
 from ...tape.modes import FORWARD, NEVER, mode
 from ...tensor import Tensor
 
+__all__ = ["in_place", "innermost_interpreter", "rebase", "update", "write"]
+
 new = object.__new__
 
 

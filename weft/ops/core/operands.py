@@ -11,6 +11,25 @@ from ...errors import ArgumentError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 
+__all__ = [
+    "F32",
+    "F64",
+    "FLOATS",
+    "PYTHON_NUMBERS",
+    "SCALARS",
+    "as_operand",
+    "broadcast_error",
+    "contents",
+    "is_number",
+    "is_operand",
+    "kept_copy",
+    "kept_empty",
+    "number_error",
+    "python_int",
+    "raise_rank",
+    "scalar_array",
+]
+
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = frozenset({F32, F64})
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})

@@ -36,6 +36,8 @@ from .operands import (
 )
 from .register import operation, write_out
 
+__all__ = ["NO_PARAMS", "ONE_NEEDS", "Elementwise"]
+
 new = object.__new__
 BOOLEAN = np.dtype(np.bool_)
 ONE_NEEDS = (True,)

@@ -19,6 +19,8 @@ from .inplace import in_place, write
 if TYPE_CHECKING:
     from .primitive import Primitive
 
+__all__ = ["OPERATIONS", "Operation", "explained", "operation", "with_out", "write_out"]
+
 
 @dataclass
 class Operation:

@@ -19,6 +19,8 @@ from .formula import DROP, SAVE
 from .operands import FLOATS
 from .primitive import PRIMITIVES, Opaque, register_module
 
+__all__ = ["together", "with_slope"]
+
 PLAIN = frozenset({bool, int, float, str, type(None)})
 
 

@@ -16,6 +16,8 @@ from ..shape.strided import STRIDED_READ, STRIDED_REPLACE, window_of
 from ..shape.view import EXPAND
 from .primitive import PRIMITIVES, Primitive
 
+__all__ = ["adding", "choosing", "converting", "reading", "repeating", "replacing", "swapping"]
+
 Step = tuple[Primitive, dict[str, Any]]
 
 

@@ -25,6 +25,19 @@ from ...tensor import Tensor, wrap
 from ..core.operands import is_number, kept_empty, python_int
 from ..core.primitive import operation, write_out
 
+__all__ = [
+    "array_from",
+    "check_layout",
+    "constructor",
+    "full",
+    "kind_of",
+    "legacy_tensor",
+    "made",
+    "sequence_shape",
+    "shape_from",
+    "tensor",
+]
+
 # ------------------------------------------------------------------------------------- from data
 
 

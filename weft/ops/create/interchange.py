@@ -17,6 +17,8 @@ from ..core.operands import is_number
 from ..core.primitive import operation
 from .create import array_from, made
 
+__all__ = ["as_tensor"]
+
 # --------------------------------------------------------------------------------------- NumPy
 
 

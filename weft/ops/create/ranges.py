@@ -15,6 +15,8 @@ from ...tensor import Tensor
 from ..core.operands import is_number, python_int
 from .create import constructor, kind_of
 
+__all__ = ["arange", "linspace"]
+
 MISSING: Any = object()
 
 

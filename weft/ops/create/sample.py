@@ -22,6 +22,8 @@ from ..core.operands import broadcast_error, python_int
 from ..core.primitive import operation, write, write_out
 from .create import check_layout, constructor, kind_of, sequence_shape, shape_from
 
+__all__ = ["Generator", "bernoulli_mask", "default_generator", "draw", "generator_of", "rand"]
+
 # ------------------------------------------------------------------------------------ generators
 
 

@@ -28,6 +28,8 @@ from ..shape.shape import ALL, broadcast_shapes
 from ..shape.view import ALIAS, PERMUTE, SLICE
 from .places import ADD_AT, INDEX, PUT_AT, check_places
 
+__all__ = ["as_value", "put_at"]
+
 Advanced = list[tuple[int, Tensor, int]]  # (dimension of the basic view, index tensor, dimension of x)
 
 

@@ -20,6 +20,8 @@ from ..core.operands import F32, raise_rank
 from ..core.primitive import LOW_NUMPY, Indexing, register_module, summed_to
 from ..math.elementwise import where
 
+__all__ = ["ADD_AT", "COMBINE_AT", "INDEX", "PUT_AT", "along", "check_places"]
+
 sparse = LazyModule("scipy.sparse")
 
 SPARSE_FROM = 1024  # number of added elements from which a sparse product beats np.add.at

@@ -20,6 +20,8 @@ from ...tensor import Tensor
 from ..core.primitive import PRIMITIVES, Opaque, register_module, summed_to
 from .fused import Fused
 
+__all__ = ["ATTENTION", "attention_weights"]
+
 BLOCK = 1 << 18  # scores that are computed at a time
 
 Part = tuple[slice, slice]  # of heads, of queries

@@ -19,6 +19,8 @@ from ..core.primitive import PRIMITIVES, Opaque, register_module
 from ..create.ranges import arange
 from ..math.elementwise import where
 
+__all__ = ["CHANNEL_NORMALIZE", "CLASS_ENTROPY", "ROW_NORMALIZE", "Fused"]
+
 PIECE = 1 << 18  # elements worked on at a time: large enough that threads seldom wait for each other
 
 

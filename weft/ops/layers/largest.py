@@ -20,6 +20,8 @@ from ..index.places import PUT_AT, along
 from ..math.elementwise import where
 from .sliding import FLOATS, Sizes, padded, strided_windows
 
+__all__ = ["LARGEST_IN_RANGE", "LARGEST_IN_WINDOW", "LARGEST_WINDOW", "PLACE_AT_LARGEST"]
+
 pooling = LazyModule("weft.ops.layers.pooling")
 
 LARGEST_WINDOW = 256  # elements up to which there are kernels: a winner's number is one byte

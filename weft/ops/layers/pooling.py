@@ -17,6 +17,8 @@ from .largest import LARGEST_IN_WINDOW
 from .sliding import Sizes
 from .volumes import images_of
 
+__all__ = ["MAX_POOL", "pool_volumes"]
+
 
 def _corners(counts: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> list[np.ndarray]:
     """The coordinates of the first element of each window, one array for each dimension."""

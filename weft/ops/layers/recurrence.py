@@ -24,6 +24,21 @@ from ..core.primitive import PRIMITIVES, Opaque, register_module
 from ..shape.join import cat
 from .fused import Fused
 
+__all__ = [
+    "GRU_RECURRENCE",
+    "LSTM_RECURRENCE",
+    "TANH_RECURRENCE",
+    "State",
+    "first_rows",
+    "gru_deltas",
+    "gru_step",
+    "lstm_deltas",
+    "lstm_step",
+    "rnn_step",
+    "tanh_deltas",
+    "unrolled",
+]
+
 State = tuple[Tensor, ...]
 
 # ------------------------------------------------------------------------------------ in tensor operations

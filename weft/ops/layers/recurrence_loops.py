@@ -22,6 +22,8 @@ from .recurrence import (
     tanh_deltas,
 )
 
+__all__ = ["GRU_DELTAS", "GRU_STEPS", "LSTM_DELTAS", "LSTM_STEPS", "TANH_DELTAS", "TANH_STEPS"]
+
 
 def evenly(x: Any, state: Any) -> tuple[int, ...]:
     """The batch sizes when the rows x belong to sequences of one length, one for each row of the state."""

@@ -22,6 +22,21 @@ from ...tensor import Tensor
 from ..core.primitive import View, Window, register_module
 from ..math.elementwise import conj
 
+__all__ = [
+    "CONVOLVE",
+    "CONVOLVE_KERNEL",
+    "CONVOLVE_TRANSPOSED",
+    "FLOATS",
+    "FOLD",
+    "RESAMPLE",
+    "WINDOWS",
+    "Sizes",
+    "Taps",
+    "padded",
+    "strided_windows",
+    "window_counts",
+]
+
 volumes = LazyModule("weft.ops.layers.volumes")
 
 Sizes = tuple[int, ...]

@@ -14,6 +14,8 @@ from ..shape.join import pad
 from ..shape.view import FOLD_LINE
 from .sliding import CONVOLVE, CONVOLVE_KERNEL, CONVOLVE_TRANSPOSED, FOLD, WINDOWS
 
+__all__ = ["images_of"]
+
 Sizes = tuple[int, ...]
 
 

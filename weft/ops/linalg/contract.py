@@ -23,6 +23,8 @@ from ..core.pointwise import NO_PARAMS
 from ..core.primitive import Contraction, summed_to
 from ..math.elementwise import ADD, conj
 
+__all__ = ["AFFINE", "LINEAR", "MATMUL", "adjoint", "has_sparse", "need_rank", "need_tensors", "product", "same_dtype"]
+
 
 class Matmul(Contraction):
     """(…, n, k) @ (…, k, m) → (…, n, m), leading dimensions broadcast."""

@@ -28,6 +28,8 @@ from .matrix import (
 )
 from .solve import TRIANGULAR
 
+__all__ = ["QR"]
+
 # ------------------------------------------------------------------------------------------- Cholesky
 
 

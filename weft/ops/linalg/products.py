@@ -13,6 +13,8 @@ from ..math.elementwise import conj
 from ..shape.join import cat
 from .contract import MATMUL, has_sparse, need_rank, need_tensors, product, same_dtype
 
+__all__ = ["outer"]
+
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product: vectors, matrices and batches of matrices in every combination."""

@@ -30,6 +30,8 @@ from .matrix import (
     need_square,
 )
 
+__all__ = ["INVERSE", "SOLVE", "TRIANGULAR"]
+
 SINGULAR = (
     "the input matrix is singular (U[{0},{0}] is zero); add a multiple of the identity, or use linalg.lstsq or pinv"
 )

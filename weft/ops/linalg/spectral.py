@@ -21,6 +21,8 @@ from ..math.elementwise import conj, where
 from .matrix import adjoint, first_failure, need_finite, need_inexact, need_matrices, need_square
 from .solve import SOLVE
 
+__all__ = ["EIGVALSH", "SVD", "SVDVALS", "converged", "eigvals", "svdvals"]
+
 NOT_CONVERGED = (
     "The algorithm failed to converge because the input matrix has values too large for its type or too many repeated "
     "ones; scale it, or compute in float64"

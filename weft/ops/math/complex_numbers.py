@@ -15,6 +15,8 @@ from ..core.primitive import operation, register_module, write_out
 from .curves import Smooth
 from .elementwise import where
 
+__all__ = ["complex_from"]
+
 
 class Angle(Smooth):
     """The argument of a complex number; 0 or π for real ones."""

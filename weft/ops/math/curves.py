@@ -12,6 +12,8 @@ from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 from .elementwise import conj
 
+__all__ = ["Smooth"]
+
 
 class Smooth(Elementwise, abstract=True):
     """A differentiable function whose integer arguments become the default float."""

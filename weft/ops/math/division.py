@@ -9,6 +9,8 @@ from ...errors import DivisionError
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 
+__all__ = ["FLOOR_DIVIDE", "TRUNC_DIVIDE"]
+
 NUMERIC = (INTEGER, FLOAT)
 
 

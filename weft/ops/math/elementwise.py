@@ -21,6 +21,8 @@ from ..core.operands import broadcast_error, is_number, kept_copy, scalar_array
 from ..core.pointwise import Elementwise
 from ..core.primitive import operation, register_module, write_out
 
+__all__ = ["ADD", "CAST", "DIV", "MUL", "POW", "SUB", "conj", "where"]
+
 # ------------------------------------------------------------------------------------ type changes
 
 

@@ -10,6 +10,8 @@ from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 from .elementwise import where
 
+__all__ = ["ROUND"]
+
 REAL = (BOOL, FLOAT)
 NUMERIC = (INTEGER, FLOAT)
 

@@ -27,6 +27,8 @@ from . import compare, curves, operators  # noqa: F401  their functions get furt
 from .complex_numbers import complex_from
 from .elementwise import where
 
+__all__ = ["Special", "SpecialOnly", "also", "no_slope"]
+
 sp = LazyModule("scipy.special")
 
 REAL = (BOOL, FLOAT)

@@ -17,6 +17,8 @@ from ..math.elementwise import where
 from .reduce import Along, all_or, axis_operation, need_elements, refuse, restored, wide_enough
 from .reduce import sum as total
 
+__all__ = ["Selected", "taken"]
+
 
 class Selected(Reduction, abstract=True):
     """y is one of the elements: all that are equal to it share the gradient (NaN equals NaN)."""

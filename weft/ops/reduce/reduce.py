@@ -28,6 +28,19 @@ from ..math.elementwise import conj, where
 from ..shape.reshape import sizes_from
 from ..shape.view import EXPAND
 
+__all__ = [
+    "SUM",
+    "Along",
+    "all_or",
+    "axis_operation",
+    "mean",
+    "need_elements",
+    "refuse",
+    "restored",
+    "sum",
+    "wide_enough",
+]
+
 # ----------------------------------------------------------------------- how they are made public
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "a": "input", "x": "input"}

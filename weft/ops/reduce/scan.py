@@ -17,6 +17,8 @@ from ..math.elementwise import conj, where
 from ..shape.join import cat
 from .reduce import Along, _summable, axis_operation, refuse, wide_enough
 
+__all__ = ["exclusive_product"]
+
 # -------------------------------------------------------------------------------------- primitives
 
 

@@ -23,6 +23,8 @@ from ..math.elementwise import where
 from .extremes import Selected, taken
 from .reduce import Along, axis_operation, need_elements, refuse, wide_enough
 
+__all__ = ["sort", "sorting_kernel"]
+
 # -------------------------------------------------------------------------------------- primitives
 
 

@@ -18,6 +18,8 @@ from .reshape import sizes_from
 from .shape import ALL, atleast_1d, atleast_2d, atleast_3d
 from .view import SLICE
 
+__all__ = ["PAD", "Cat", "cat", "pad", "stack"]
+
 
 class Cat(Opaque):
     """Tensors one after the other along a dimension."""

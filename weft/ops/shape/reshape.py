@@ -14,6 +14,8 @@ from ..core.operands import python_int
 from ..core.primitive import operation
 from .view import ALIAS, BIT_VIEW, EXPAND, PERMUTE, SLICE, UNBIND, VIEW
 
+__all__ = ["change_geometry", "inferred_shape", "sizes_from", "unbind"]
+
 
 def change_geometry(function: str) -> Callable:
     """The in-place method that gives a tensor the sizes and strides of `function(self, …)` on its own memory."""

@@ -24,6 +24,8 @@ from ..math.elementwise import where
 from .reshape import inferred_shape, sizes_from
 from .view import ALIAS, DIAGONAL, EXPAND, PERMUTE, PLACE, PLACE_DIAGONAL, SLICE, UNFOLD, VIEW_AS_COMPLEX, VIEW_AS_REAL
 
+__all__ = ["ALL", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes"]
+
 ALL = (None, None, None)  # a full slice, in the hashable form of `Slice`
 
 

@@ -21,6 +21,8 @@ from ..core.primitive import Opaque, View, operation, register_module
 from .reshape import change_geometry
 from .view import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
+__all__ = ["STRIDED_READ", "STRIDED_REPLACE", "overwritten", "view_of_root", "window_of", "write_into_root"]
+
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 as_window = np.lib.stride_tricks.as_strided
 

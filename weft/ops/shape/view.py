@@ -14,6 +14,24 @@ import numpy as np
 from ...errors import ShapeError
 from ..core.primitive import Opaque, View, register_module, summed_to
 
+__all__ = [
+    "ALIAS",
+    "BIT_VIEW",
+    "DIAGONAL",
+    "EXPAND",
+    "FOLD_LINE",
+    "PERMUTE",
+    "PLACE",
+    "PLACE_DIAGONAL",
+    "SLICE",
+    "SPLIT",
+    "UNBIND",
+    "UNFOLD",
+    "VIEW",
+    "VIEW_AS_COMPLEX",
+    "VIEW_AS_REAL",
+]
+
 
 class Alias(View):
     """The tensor itself as a new view."""

@@ -22,6 +22,8 @@ from ..math.elementwise import conj
 from ..shape.join import cat
 from ..shape.view import PLACE
 
+__all__ = ["FFT", "IRFFT", "RFFT"]
+
 transform = LazyModule("scipy.fft")
 
 DUAL = {"backward": "forward", "forward": "backward", "ortho": "ortho"}

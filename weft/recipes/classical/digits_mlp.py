@@ -15,6 +15,8 @@ from ..baselines import PIXELS_BASELINE, pixels_accuracy
 from ..settings import TrainSettings, option
 from ..shared import Pair, classifier, classify_digits, loaders
 
+__all__ = ["digit_splits"]
+
 
 @dataclass(kw_only=True)
 class DigitsSettings(TrainSettings):

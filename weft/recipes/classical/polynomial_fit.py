@@ -20,6 +20,8 @@ from ..inputs import as_rows
 from ..settings import TrainSettings, option
 from ..shared import Pair, in_order
 
+__all__ = ["truth"]
+
 
 @dataclass(kw_only=True)
 class PolynomialSettings(TrainSettings):

@@ -16,6 +16,8 @@ from ...errors import OptionError
 from ...tensor import Tensor
 from ..base import Splits
 
+__all__ = ["PAD", "UNKNOWN", "TextSplits", "Words", "collated", "padded_loader"]
+
 PAD, UNKNOWN = "<pad>", "<unk>"
 
 

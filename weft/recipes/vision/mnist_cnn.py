@@ -12,6 +12,8 @@ from ..baselines import FEATURES_BASELINE, features_accuracy
 from ..settings import option
 from ..shared import ImageSettings, classifier, classify_digits, image_splits
 
+__all__ = ["MnistCNNSettings", "network", "recipe"]
+
 
 @dataclass(kw_only=True)
 class MnistCNNSettings(ImageSettings):

@@ -9,6 +9,8 @@ from ..base import Goal
 from ..baselines import FEATURES_BASELINE
 from .pixels import MLPOnPixels, MLPSettings
 
+__all__ = ["MnistMLP", "MnistMLPSettings", "recipe"]
+
 
 @dataclass(kw_only=True)
 class MnistMLPSettings(MLPSettings):

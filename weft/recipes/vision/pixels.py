@@ -16,6 +16,8 @@ from ..baselines import features_accuracy, pixels_accuracy
 from ..settings import option
 from ..shared import ImageSettings, classifier, classify_digits, classify_images, image_splits
 
+__all__ = ["LinearOnPixels", "MLPOnPixels", "MLPSettings"]
+
 
 @dataclass(kw_only=True)
 class MLPSettings(ImageSettings):

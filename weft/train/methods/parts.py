@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 from ...errors import OptionError
 from ...nn.module import Module
 
+__all__ = ["Patterns", "evaluating", "listed", "matching"]
+
 Patterns = str | Iterable[str]
 
 

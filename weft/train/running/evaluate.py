@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ..task import Task
     from ..trainer import Trainer
 
+__all__ = ["evaluate", "predict"]
+
 LOSSES = {"validation_step": "val_loss", "test_step": "test_loss"}
 
 

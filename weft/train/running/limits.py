@@ -9,6 +9,8 @@ from ...errors import OptionError
 if TYPE_CHECKING:
     from ..trainer import Trainer
 
+__all__ = ["check_options", "seconds_of"]
+
 AT_LEAST_ONE = ("accumulate_grad_batches", "log_every_n_steps", "check_val_every_n_epoch")
 
 

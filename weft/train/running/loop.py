@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..task import Task
     from ..trainer import Trainer
 
+__all__ = ["FitLoop"]
+
 
 @dataclass
 class Position:

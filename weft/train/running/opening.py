@@ -11,6 +11,8 @@ from ...errors import OptionError
 from ..checkpoint import Tree, load_checkpoint, newest_checkpoint
 from ..runs import RunFolder
 
+__all__ = ["disk_error", "find_checkpoint", "open_folder"]
+
 Folder = str | os.PathLike[str] | RunFolder | bool | None
 ADVICE = {
     errno.ENOSPC: "the disk is full: free some space, or choose another run_folder",

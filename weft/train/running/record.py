@@ -13,6 +13,8 @@ from ...tape.modes import mode
 from ...tensor import Tensor
 from ...utils.pytree import tree_leaves
 
+__all__ = ["Fed", "Logged", "Means", "Recorder", "as_float", "batch_size_of", "live_number"]
+
 Logged = dict[str, tuple[Any, int | None]]  # name → (value, batch size if it was given)
 Fed = list[tuple[str, tuple[Any, ...]]]  # (name of the metric, what it is updated with)
 

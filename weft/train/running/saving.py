@@ -11,6 +11,8 @@ from ...utils.pytree import tree_leaves, tree_map
 from ..checkpoint import Tree, savable, write_checkpoints
 from ..runs import RunFolder
 
+__all__ = ["Saver"]
+
 SHARE = 0.02  # of the time that goes into checkpoints: making a file durable can take longer than an epoch
 SMALL = 1 << 26  # bytes of a state that may be kept in memory for a while instead
 

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+__all__ = ["Signals", "Terminated"]
+
 CAUGHT = ("SIGINT", "SIGTERM")
 
 

@@ -17,6 +17,8 @@ from ...tensor import Tensor
 from ..task import Task, clip
 from .record import Fed, Logged, live_number
 
+__all__ = ["EvalStep", "Steps", "TrainStep", "loss_of"]
+
 PLANS_AT_MOST = 12  # more than these, most of them used once: sizes change from batch to batch
 
 
