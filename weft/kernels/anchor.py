@@ -37,7 +37,19 @@ class Node(Protocol):
     params: dict[str, Any]
 
 
-class Anchor:
+class Asking:
+    """What the compiler reads of either kind of anchor."""
+
+    node: Node
+    operands: tuple[Any, ...]
+    space: tuple[int, ...] = ()
+    fusible: bool  # whether pointwise operations may join the kernel
+    dense: tuple[Any, ...] = ()  # operands that have to be contiguous
+    images: tuple[Any, ...] = ()  # operands and results (n, c, *positions) whose channels have to be densest
+    taken_over: Any = None  # an operand in whose own memory the result may be made, if it lies there alike
+
+
+class Anchor(Asking):
     """`make(strides, body, word)` builds the kernel: argument words are the operands, then what the body names, then the
     shared workspace and the private scratch memory in the words from `word` on.
 
@@ -47,8 +59,6 @@ class Anchor:
     """
 
     fusible = True
-    dense: tuple[Value, ...] = ()  # operands that have to be contiguous
-    images: tuple[Value, ...] = ()  # operands and results (n, c, *positions) whose channels have to be densest
 
     def __init__(
         self,
@@ -62,7 +72,7 @@ class Anchor:
         self.kind = kind or type_of(node.output.dtype)
 
 
-class Whole:
+class Whole(Asking):
     """A kernel for an operation with several results, or whose results nothing can join.
 
     `make(strides, results)` gets the strides of the operands and of the results; the argument words are the operands,
@@ -70,9 +80,6 @@ class Whole:
     """
 
     fusible = False
-
-    images: tuple[Value, ...] = ()
-    taken_over: Value | None = None  # an operand in whose own memory the result may be made, if it lies there alike
 
     def __init__(
         self,
@@ -83,4 +90,3 @@ class Whole:
     ) -> None:
         self.node, self.operands, self.make = node, tuple(operands), make
         self.dense = self.operands if dense else ()
-        self.space: tuple[int, ...] = ()

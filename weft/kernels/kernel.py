@@ -12,15 +12,21 @@ __all__ = ["Kernel"]
 class Kernel:
     """One native function. Its structure (sizes, strides, operations) is fixed; buffers come as argument words.
 
-    Two kernels with equal `key()` are the same code. `scratch` is the private memory of each thread in bytes,
-    whose common base is the last argument word. `serial`: too small to be shared between threads.
+    Two kernels with equal `key()` are the same code. The memory that a kernel asks for comes in argument words of its own:
+    those that it names, or the ones after its operands.
     """
 
-    flops = 0
-    nbytes = 0
-    scratch = 0
-    serial = False
-    halts = False  # may end the plan early
+    flops: int = 0
+    nbytes: int = 0
+    serial: bool = False  # too small to be shared between threads
+    workspace: int = 0  # bytes of memory that threads share during the kernel
+    workspace_word: int | None = None
+    scratch: int = 0  # bytes of private memory of each thread, one after the other
+    scratch_word: int | None = None
+    flag: int | None = (
+        None  # the word of the address where a wrong index is told; the next one has the number of the node
+    )
+    halts: bool = False  # a wrong index ends the plan early
 
     def key(self) -> str:
         """The complete description of the structure; equal descriptions mean equal code."""

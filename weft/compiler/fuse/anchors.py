@@ -63,7 +63,7 @@ def find_anchors(graph: Graph) -> dict[Node, Any]:
     found = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        native = draw if isinstance(node.op, Draw) else getattr(node.op, "native", None)
+        native = draw if isinstance(node.op, Draw) else node.op.native
         anchor = native(node) if native is not None else None
         if anchor is not None:
             anchor.operands = tuple(_value(v) for v in anchor.operands)

@@ -84,7 +84,7 @@ class Fuser:
             if (
                 is_pointwise(node)
                 and node.output.size == 1
-                and getattr(node.op, "cost", 1) <= CHEAP
+                and node.op.cost <= CHEAP
                 and node.output not in results
                 and all(isinstance(v.node.op, (Fetched, Constant)) or v.node in found for v in node.inputs)
                 and all(is_pointwise(user) for user in users.get(node.output, ()))

@@ -48,12 +48,12 @@ def merged(strides: Sequence[int], factors: Sequence[int], space: Sequence[int])
 
 def is_pointwise(node: Node) -> bool:
     """Whether the node is an elementwise operation with native code for its types."""
-    return isinstance(node.op, (Elementwise, Move)) and _is_native(node)
+    return isinstance(node.op, (Elementwise, Move)) and node.op.lower is not None and _is_native(node)
 
 
 def is_reduction(node: Node) -> bool:
     op = node.op
-    if not isinstance(op, Reduction) or getattr(op, "combine", None) is None or len(node.inputs) != 1:
+    if not isinstance(op, Reduction) or op.combine is None or len(node.inputs) != 1:
         return False
     return _is_native(node) and node.inputs[0].size > 0
 
@@ -62,7 +62,6 @@ def _is_native(node: Node) -> bool:
     return (
         len(node.outputs) == 1
         and node.output.size > 0
-        and (getattr(node.op, "lower", None) is not None or getattr(node.op, "combine", None) is not None)
         and all(type_of(v.dtype) is not None for v in (*node.inputs, node.output))
     )
 
@@ -70,7 +69,7 @@ def _is_native(node: Node) -> bool:
 def is_assembly(node: Node, geometry: Geometry) -> bool:
     """Whether the node copies its inputs into windows of its result."""
     return (
-        getattr(node.op, "pieces", None) is not None
+        node.op.pieces is not None
         and node.output.size > 0
         and all(type_of(v.dtype) is not None and v.dtype == node.output.dtype for v in node.inputs)
         and windows(node, geometry) is not None

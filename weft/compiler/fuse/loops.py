@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class HostCall:
     group: Group
     reads: set[Value]
     writes: set[Value]
+    plans: ClassVar[Sequence[Any]] = ()  # of the bodies of a loop or branch
+    count: ClassVar[int] = 0  # of argument words, where it is a part of the native plan
 
     def compute(self, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray | None, ...]:
         """The results, as arrays; None where the memory may keep what it holds."""
@@ -69,7 +71,7 @@ class Lowering:
             (node,) = group.nodes
             roots = {self.window(v).root for v in node.inputs}
             call = HostCall(node, group, roots, {self.window(v).root for v in node.outputs})
-            return self.nested(call, self) if hasattr(node.op, "bodies") else call
+            return self.nested(call, self) if node.op.bodies else call
         if group.kind == "assembly":
             return self._assembly(group)
         if group.kind == "anchor" and isinstance(group.anchor, Whole):
@@ -135,7 +137,7 @@ class Lowering:
                 numbers = [i for i, m in enumerate(masks[out]) if m]
                 stores.append((table.store(out, numbers, [space[i] for i in numbers]), table.numbers[out]))
         items, stores, space, rows = collapse(table.items, stores, space, group.rows)
-        cost = 1 + sum(getattr(n.op, "cost", 1) for n in group.nodes)
+        cost = 1 + sum(n.op.cost for n in group.nodes)
         kernel = Sweep(items, stores, space, rows, cost)
         return Launch(kernel, table.words, group, table.reads, table.writes, self._parts(group))
 

@@ -108,7 +108,7 @@ class Refiner:
             n = pending.pop()
             if n in nodes:
                 continue
-            if not is_pointwise(n) or getattr(n.op, "cost", 1) > 1 or len(nodes) == MOST_REPEATED or is_view(n.output):
+            if not is_pointwise(n) or n.op.cost > 1 or len(nodes) == MOST_REPEATED or is_view(n.output):
                 return None
             nodes.append(n)
             for v in n.inputs:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.operation import NativeForm
 from ...kernels.pool import get_pool
 from ..fuse.loops import HostCall, Lowering
 from ..passes.simplify import MOVE, remove_dead
@@ -24,7 +25,7 @@ MOST_ROWS = 1 << 20  # steps of an unrolled loop: longer ones run iteration by i
 Arrays = Sequence[np.ndarray]
 
 
-class Loop:
+class Loop(NativeForm):
     """(carried…, stacked…, summed…): `body(carried…, scanned…, operands…)` gives the next carried values, one row of each
     stack, and what is added to each sum. The inputs of the node are the first carried values, stacks of scanned rows, and
     operands."""
@@ -62,7 +63,7 @@ class Loop:
         return (*carried, *made)
 
 
-class While:
+class While(NativeForm):
     """carried… = `body(carried…, operands…)` as long as `test` of the same is true. The last result of the body is the
     test of its others."""
 
@@ -80,7 +81,7 @@ class While:
         return tuple(carried)
 
 
-class Branch:
+class Branch(NativeForm):
     """One of two bodies, by the first input. The results are `common` ones of both, then those that each alone has."""
 
     name = "cond"
@@ -115,9 +116,9 @@ def prune(graph: Graph) -> None:
     """Take out of loops and branches what nobody reads, and of loops the carried values that never change."""
     live, changes = set(graph.results), {}
     for node in reversed(graph.nodes):
-        if not any(v in live for v in node.outputs) and not getattr(node.op, "checks", False):
+        if not any(v in live for v in node.outputs) and not node.op.checks:
             continue
-        if getattr(node.op, "bodies", None):
+        if node.op.bodies:
             bodies = [copied(body) for body in node.op.bodies]
             for body in bodies:
                 prune(body)

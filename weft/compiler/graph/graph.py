@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.operation import NativeForm
+
 __all__ = ["Argument", "Captured", "Constant", "Draw", "Fetched", "Graph", "Node", "Slot", "Source", "State", "Value"]
 
 
@@ -74,7 +76,7 @@ class Node:
         return f"{outs} = {self.op.name}({', '.join(x for x in (ins, params) if x)})"
 
 
-class Source:
+class Source(NativeForm):
     """What is in the graph from the start: not computed by it. Its text is what is printed of it."""
 
     name = "source"
@@ -123,6 +125,7 @@ class Fetched(Source):
     """A number that Python gives at every call (a learning rate, the place in a random stream)."""
 
     name = "fetched"
+    place: Any = None  # the place in a random stream that it gives, if it does
 
     def __init__(self, fetch: Callable[[], Any], label: str = "") -> None:
         self.fetch, self.label = fetch, label
@@ -131,7 +134,7 @@ class Fetched(Source):
         return self.label
 
 
-class Draw:
+class Draw(NativeForm):
     """Random numbers: method `sampler` of a generator. The inputs are the tensors among the parameters.
 
     `arguments` and `options` are those of the call, with `Slot(k)` in place of the k-th input. The first
@@ -192,7 +195,7 @@ class Graph:
     def live(self) -> list[Node]:
         """The nodes that the results and the checks of indices need, in order."""
         wanted, pending = set(), [v.node for v in self.results]
-        pending += [node for node in self.nodes if getattr(node.op, "checks", False)]
+        pending += [node for node in self.nodes if node.op.checks]
         while pending:
             node = pending.pop()
             if id(node) not in wanted:

@@ -68,7 +68,7 @@ def compute_node(node: Node, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, 
     op = node.op
     if isinstance(op, Draw):
         return (_drawn(op, inputs),)
-    if hasattr(op, "bodies"):
+    if op.bodies:
         return op.run([HostPlan(body) for body in op.bodies], inputs)
     result = (
         _viewed(op, *inputs, **node.params) if isinstance(op, View) else mode.call(op.compute, *inputs, **node.params)

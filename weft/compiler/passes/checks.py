@@ -14,7 +14,7 @@ __all__ = ["has_checks", "may_fail", "wrong_index"]
 
 def may_fail(node: Node) -> bool:
     """Whether the node, or one inside of its bodies, checks indices."""
-    return getattr(node.op, "checks", False) or any(map(has_checks, getattr(node.op, "bodies", ())))
+    return node.op.checks or any(map(has_checks, node.op.bodies))
 
 
 def has_checks(graph: Graph) -> bool:
@@ -24,6 +24,6 @@ def has_checks(graph: Graph) -> bool:
 def wrong_index(node: Node, index: int, size: int) -> IndexRangeError:
     """The error of a kernel of a plan that met an index out of range."""
     place = f"in a compiled function{f', at {node.line}' if node.line else ''}"
-    if getattr(node.op, "checks", False):
+    if node.op.checks:
         return IndexRangeError(f"{node.op.message(index, **node.params)} ({place}; nothing was written)")
     return IndexRangeError(f"{node.op.name}: index {index} is out of bounds for dimension with size {size} ({place})")

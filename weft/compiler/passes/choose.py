@@ -26,7 +26,7 @@ def choose(graph: Graph) -> None:
     changes: dict[Value, Value] = {}
     for node in graph.nodes:
         node.inputs = tuple(changes.get(v, v) for v in node.inputs)
-        bodies = [copied(body) for body in getattr(node.op, "bodies", ())]
+        bodies = [copied(body) for body in node.op.bodies]
         for body in bodies:
             choose(body)
         if isinstance(node.op, Branch) and node.inputs[0].shape == () and _are_cheap(bodies):

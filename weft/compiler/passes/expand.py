@@ -35,7 +35,7 @@ def expand(graph: Graph) -> None:
 
 def _parts_of(node: Node) -> tuple[Graph, list[Any]] | None:
     """The graph of the parts, and for each output its value there or the number of the input that it is."""
-    parts = getattr(node.op, "parts", None)
+    parts = node.op.parts
     if parts is None or any(v.dtype.kind not in "fiub" or v.size == 0 for v in node.inputs):
         return None
     kinds = tuple((v.shape, v.dtype.str) for v in node.inputs)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import IndexRangeError
+from ...kernels.operation import NativeForm
 from ...ops.core.tracing import swapping
 from ..graph.geometry import Geometry, contiguous_strides, is_view
-from ..graph.graph import Constant, Draw, Graph, Node, Source, Value
+from ..graph.graph import Captured, Constant, Draw, Graph, Node, Source, Value
 from ..graph.reference import compute_node
 
 __all__ = [
@@ -28,10 +29,10 @@ __all__ = [
 LARGEST_CONSTANT = 4096  # elements: larger results are computed at run time
 
 
-class Move:
+class Move(NativeForm):
     """The identity, for values that must be written to a place of their own."""
 
-    name, title, cost = "move", "Move", 1
+    name, title = "move", "Move"
 
     def lower(self, f: Any, x: Any) -> Any:
         return x
@@ -58,12 +59,12 @@ def fold_constants(graph: Graph) -> None:
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes.append(node)
-        if isinstance(node.op, (Source, Draw)) or hasattr(node.op, "bodies") or not node.inputs or not node.outputs:
+        if isinstance(node.op, (Source, Draw)) or node.op.bodies or not node.inputs or not node.outputs:
             continue
         if not all(isinstance(v.node.op, Constant) for v in (changes.get(v, v) for v in node.inputs)):
             continue
         arrays = [changes.get(v, v).node.op.array for v in node.inputs]
-        if getattr(node.op, "checks", False):
+        if node.op.checks:
             if _passes(node, arrays):
                 nodes.pop()
             continue
@@ -112,7 +113,7 @@ def _identity(node: Node) -> Any:
         return ("constant", array.dtype.str, array.shape, array.tobytes()) if array.size <= 64 else None
     if isinstance(node.op, Source):
         return None
-    if getattr(node.op, "checks", False):  # whoever asks, and in whatever order
+    if node.op.checks:  # whoever asks, and in whatever order
         (x,) = node.inputs
         while is_view(x) and x.node.inputs[0].size == x.size:
             x = x.node.inputs[0]
@@ -128,11 +129,10 @@ def remove_neutral(graph: Graph) -> None:
     changes: dict[Value, Value] = {}
     for node in graph.nodes:
         node.inputs = tuple(changes.get(v, v) for v in node.inputs)
-        unchanged = getattr(node.op, "unchanged", None)
-        if unchanged is None or len(node.outputs) != 1:
+        if node.op.unchanged is None or len(node.outputs) != 1:
             continue
         numbers = [v.node.op.array.item() if _is_number(v) else None for v in node.inputs]
-        number = unchanged(numbers, **node.params)
+        number = node.op.unchanged(numbers, **node.params)
         if number is None:
             continue
         x = node.inputs[number]
@@ -164,7 +164,7 @@ def orient(graph: Graph) -> None:
             continue
         made = view.inputs[0]
         node = made.node
-        if not getattr(node.op, "transposes", False) or made in results or users.get(made) != [view]:
+        if not node.op.transposes or made in results or users.get(made) != [view]:
             continue
         strides, swapped = contiguous_strides(made.shape, made.dtype.itemsize), geometry.possible(view.output)
         if (
@@ -196,14 +196,15 @@ def _swapped(value: Value) -> Node:
 def open_windows(graph: Graph) -> None:
     """Turn copies out of a window of memory into views, where the memory is dense as the copy says."""
     for node in graph.nodes:
-        view = getattr(node.op, "of_dense", None)
+        view = node.op.of_dense
         if view is None:
             continue
         (x,) = node.inputs
         size = x.dtype.itemsize
         dense = (x.shape, tuple(s // size for s in contiguous_strides(x.shape, size)), 0)
-        captured = getattr(x.node.op, "tensor", None)
-        if node.params["layout"] == dense and (captured is None or captured.array.flags.c_contiguous):
+        source = x.node.op
+        lies_dense = not isinstance(source, Captured) or source.tensor.array.flags.c_contiguous
+        if node.params["layout"] == dense and lies_dense:
             node.op = view
 
 

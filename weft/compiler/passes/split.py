@@ -196,7 +196,7 @@ def _product_below(v: Value) -> Value | None:
     """The product of two matrices that a value is a view of."""
     while is_view(v):
         v = v.node.inputs[0]
-    matrices = _is_product(v.node) and hasattr(v.node.op, "summed") and all(len(x.shape) == 2 for x in v.node.inputs)
+    matrices = _is_product(v.node) and v.node.op.summed is not None and all(len(x.shape) == 2 for x in v.node.inputs)
     return v if matrices else None
 
 

@@ -58,11 +58,11 @@ def lay_out(
     lives = {r: life for r, life in lives.items() if not isinstance(r.node.op, Source) and r not in outputs}
     for number, slot in enumerate(slots):
         if isinstance(slot.step, Launch):
-            for name in ("scratch", "workspace"):
-                size = getattr(slot.step.kernel, name, 0)
+            kernel = slot.step.kernel
+            sizes = {"scratch": kernel.scratch * (1 if kernel.serial else threads), "workspace": kernel.workspace}
+            for name, size in sizes.items():
                 if size:
-                    times = threads if name == "scratch" and not slot.step.kernel.serial else 1
-                    lives[name, number] = Life(size * times, slot.phase, slot.phase)
+                    lives[name, number] = Life(size, slot.phase, slot.phase)
     return Layout(outputs, lives, *plan_memory(lives, share))
 
 

@@ -126,7 +126,7 @@ class Plan:
         """Which of the flags for indices out of range some kernel may set."""
         kernels = [slot.step.kernel for slot in self.slots if isinstance(slot.step, Launch)]
         for flag, halts in ((self.flag, False), (self.checked, True)):
-            if any(hasattr(k, "flag") and k.halts == halts for k in kernels):
+            if any(k.flag is not None and k.halts == halts for k in kernels):
                 self.flags.insert(0, (flag, self.graph))  # a check knows what it is a check of
 
     def _write_loop(self, step: Repeat, at: int) -> None:
@@ -284,7 +284,7 @@ def _count_of_words(step: Launch | HostCall) -> int:
     """How many argument words a step has."""
     if isinstance(step, Launch):
         return max([len(step.words), *(at + 1 for _, at in extra_words(step))])
-    return getattr(step, "count", 0)
+    return step.count
 
 
 def _halts(step: Launch | HostCall) -> bool:
@@ -293,13 +293,14 @@ def _halts(step: Launch | HostCall) -> bool:
 
 def extra_words(step: Launch) -> list[tuple[str, int]]:
     """The argument words of the memory that a kernel asks for: those it names, or the ones after its operands."""
-    found, at = [], len(step.words)
-    if hasattr(step.kernel, "flag"):
-        found += [("flag", step.kernel.flag), ("who", step.kernel.flag + 1)]
+    found, at, kernel = [], len(step.words), step.kernel
+    if kernel.flag is not None:
+        found += [("flag", kernel.flag), ("who", kernel.flag + 1)]
         at += 2
-    for name in ("workspace", "scratch"):
-        if getattr(step.kernel, name, 0):
-            found.append((name, getattr(step.kernel, f"{name}_word", at)))
+    asked = ("workspace", kernel.workspace, kernel.workspace_word), ("scratch", kernel.scratch, kernel.scratch_word)
+    for name, size, word in asked:
+        if size:
+            found.append((name, at if word is None else word))
             at += 1
     return found
 

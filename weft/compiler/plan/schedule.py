@@ -146,13 +146,13 @@ def _reads_alike(fuser: Fuser, group: Group, old: Value) -> bool:
     """Whether a group reads an old value only at the index where it writes the new one."""
     if group.kind == "host":  # computed whole before it is copied, but for loops
         (node,) = group.nodes
-        return not hasattr(node.op, "bodies") or all(fuser.geometry(v).root is not old for v in node.inputs)
+        return not node.op.bodies or all(fuser.geometry(v).root is not old for v in node.inputs)
     for node in group.nodes:
         for v in node.inputs:
             view = fuser.geometry(v)
             if view.root is not old:
                 continue
-            alone = v is getattr(group.anchor, "taken_over", None) and node.inputs.count(v) == 1
+            alone = group.anchor is not None and v is group.anchor.taken_over and node.inputs.count(v) == 1
             if (
                 group.anchor is not None
                 and not alone

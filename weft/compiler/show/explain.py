@@ -160,13 +160,17 @@ def profile(plan: Any, arrays: Sequence[np.ndarray]) -> Profile:
 
 def _plans(plan: Any) -> list[Any]:
     """A plan and those of the bodies of its loops and branches."""
-    inside = [inner for slot in plan.slots for inner in getattr(slot.step, "plans", ())]
+    inside = [inner for slot in plan.slots for inner in _bodies(slot.step)]
     return [plan, *(one for inner in inside for one in _plans(inner))]
+
+
+def _bodies(step: Any) -> Sequence[Any]:
+    return step.plans if isinstance(step, HostCall) else ()
 
 
 def _kernels(step: Any) -> list[Kernel]:
     if isinstance(step, HostCall):
-        return [k for plan in getattr(step, "plans", ()) for slot in plan.slots for k in _kernels(slot.step)]
+        return [k for plan in step.plans for slot in plan.slots for k in _kernels(slot.step)]
     return [step.kernel]
 
 

@@ -42,9 +42,8 @@ class Probe:
         if isinstance(op, Constant):
             return (op.array,)
         if isinstance(op, Fetched):
-            place = getattr(op, "place", None)
-            if place is not None:
-                place.fill(place.key, place.offset // BLOCK)
+            if op.place is not None:
+                op.place.fill(op.place.key, op.place.offset // BLOCK)
             return (np.asarray(op.fetch()),)
         return compute_node(node, [self.known[v] for v in node.inputs])
 

@@ -19,7 +19,7 @@ from ...tape.node import counter
 from ...tape.tape import edge_of, push_along, sweep
 from ...tensor import Tensor, new
 from ..graph.geometry import contiguous_strides, is_view, stand_in
-from ..graph.graph import Argument, Constant, Graph, Node, Source, Value
+from ..graph.graph import Argument, Constant, Fetched, Graph, Node, Source, Value
 from .arrays import Memory, Stand, user_line
 
 __all__ = [
@@ -137,7 +137,7 @@ class Scope:
             stream.generator.offset = offset + count * (end - offset)
         graph, found = self.tracer.graph, {}
         for node in list(graph.nodes[self.mark :]):
-            place = getattr(node.op, "place", None)
+            place = node.op.place if isinstance(node.op, Fetched) else None
             if place is None:
                 continue
             places = place.stream.places

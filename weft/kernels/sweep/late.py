@@ -118,12 +118,12 @@ class LateSums:
 
 def prepared(f: Function, item: Item, value: Val) -> Val:
     """What a reduction adds for one element, in its own type."""
-    prepare = getattr(item.value, "prepare", None)
+    prepare = item.value.prepare
     return f.cast(prepare(f, value) if prepare is not None else value, item.kind)
 
 
 def finished(f: Function, item: Item, total: Val) -> Val:
-    finish = getattr(item.value, "finish", None)
+    finish = item.value.finish
     return total if finish is None else f.cast(finish(f, total, item.count), item.kind)
 
 

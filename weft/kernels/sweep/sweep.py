@@ -158,7 +158,7 @@ class LoopOrder:
                 passed, cost = self.passes[item.source] + (item.what == "rows"), 0
             elif item.what == "step":
                 passed = max((self.passes[i] for i in item.value.operands), default=0)
-                cost = getattr(item.value.op, "cost", 1) + sum(
+                cost = item.value.op.cost + sum(
                     self.costs[i] for i in set(item.value.operands) if self.levels[i] == self.levels[len(self.passes)]
                 )
             else:
@@ -188,14 +188,14 @@ class LoopOrder:
             i.source for n, i in enumerate(items) if i.what in ("rows", "late") and self.passes[i.source] == turn
         ]
         pending += [n for _, n in self.sweep.stores if self.passes[n] == turn]
-        pending += [n for n, first in getattr(self, "kept", {}).items() if first == turn]
+        pending += [n for n, first in self.kept.items() if first == turn]
         found: set[int] = set()
         while pending:
             n = pending.pop()
             if n in found or self.levels[n] < 2:
                 continue
             found.add(n)
-            if items[n].what == "step" and not (n in getattr(self, "kept", {}) and self.kept[n] < turn):
+            if items[n].what == "step" and not (n in self.kept and self.kept[n] < turn):
                 pending.extend(items[n].value.operands)
         return sorted(found)
 

@@ -42,6 +42,7 @@ class Writer:
         self.long: Access | None = None  # the store of a long row whose whole vectors are written
         self.past = False  # whether it goes past the caches
         self.shift: Any = 0  # elements before its first whole vector
+        self.chunk: int | None = None  # elements of a row that one piece of work has; None: whole rows
 
     # --------------------------------------------------------------------------------- values
     def find(self, number: int) -> Val:
@@ -281,7 +282,7 @@ class Writer:
         if self.long is not None:
             self.whole_vectors(d, level, turn, needed)
             return carry
-        chunk = getattr(self, "chunk", None)
+        chunk = self.chunk
         lo: Any = 0 if chunk is None else self.chunk_start
         hi: Any = size if chunk is None else f.intrinsic("smin", self.chunk_start + chunk, size)
         full: Any = size // lanes * lanes

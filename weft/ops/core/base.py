@@ -12,6 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from ...errors import AutogradError
+from ...kernels.operation import NativeForm
 from ...runtime.switches import switch
 from ...tape import tape
 from ...tape.adjoint import by_adjoint
@@ -62,12 +63,12 @@ def compute_large(primitive: Primitive, arrays: Sequence[Any], params: dict[str,
     return _native().compute(primitive, arrays, params)
 
 
-class Primitive:
+class Primitive(NativeForm):
     """One operation that is not made of others.
 
     `reference(*arrays, **params)` computes it with NumPy. `vjp(g, y, *inputs, **params)` returns
     one gradient for each input: a tensor, None, or a function of no arguments that is called only
-    if that input needs a gradient. What `vjp` does not read is not saved.
+    if that input needs a gradient. What `vjp` does not read is not saved. `NativeForm` has what a compiler may be told.
     """
 
     differentiable = True
@@ -127,12 +128,6 @@ class Primitive:
     def shapes(self, *inputs: Any, **params: Any) -> Any:
         """(shape, NumPy type) of the result (a tuple of them for several) from those of the inputs; None: no rule."""
         return None
-
-    # What a compiler may use, all optional: `native(node)` gives a kernel (see compiler/fuse/anchors.py), `parts(*tensors)` the
-    # same result in other operations, `pieces(out, *inputs)` a fill value and the windows of `out` that inputs are copied to.
-    native: Callable | None = None
-    parts: Callable | None = None
-    pieces: Callable | None = None
 
     # ---------------------------------------------------------------------------------- recording
     def plan(self, needs: tuple[bool, ...]) -> tuple[str | None, tuple[str | None, ...], bool]:

@@ -61,9 +61,6 @@ class Elementwise(Primitive, abstract=True):
     namespace = ""
     native_low = False  # whether `reference` takes float16 and bfloat16 as they are
     numbers = "one"  # which of two arguments the public function takes as numbers: none, second, one, both
-    cost = 1  # of an element in native code, where an addition is 1
-    lower: Callable | None = None  # (f, *operands, **params): the operation in native code, see `native_types`
-    unchanged: Callable | None = None  # (numbers, **params): which operand the result is, where known numbers tell
 
     def __init__(self) -> None:
         super().__init__()

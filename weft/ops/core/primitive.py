@@ -135,6 +135,7 @@ class Contraction(Primitive, abstract=True):
     """Sums of products over shared axes; float16 and bfloat16 are accumulated in float32."""
 
     multilinear = (0, 1)
+    summed: Callable | None = None  # (x, other): the sum over first dimensions of the products, as one product
 
     def compute(self, *arrays: ndarray, **params: Any) -> ndarray:
         kind = arrays[0].dtype
