@@ -3,11 +3,16 @@
 from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
+    "annealing": ("LogPartition", "ais", "base_rates", "reverse_ais"),
     "boltzmann": ("BoltzmannMachine",),
+    "contrastive": (
+        *("ContrastiveDivergence", "LikelihoodGradient", "ParallelTempering", "PersistentContrastiveDivergence"),
+    ),
     "gaussian_mrf": ("GaussianMRF",),
     "hopfield": ("Hopfield", "ModernHopfield", "hebbian", "pseudo_inverse", "recall_overlap", "storkey"),
     "ising": ("IsingLattice", "onsager_energy", "onsager_magnetisation"),
     "pairwise": ("PairwiseMRF",),
+    "rbm": ("RBM", "BernoulliRBM", "GaussianRBM", "SoftmaxRBM"),
 }
 
 __all__ = [name for names in _NAMES.values() for name in names]

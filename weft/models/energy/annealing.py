@@ -1,0 +1,105 @@
+"""Annealed importance sampling: partition functions estimated from below, and in reverse from above (Neal 2001).
+
+A chain walks from a machine whose Z is known to the one asked for, and keeps the ratio of weights at every step. The
+mean of exp(log weight) is Z_B / Z_A without bias, so its logarithm is too small on average: log Z from below.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import weft
+
+from ...errors import OptionError
+from ...tensor import Tensor
+
+if TYPE_CHECKING:
+    from .rbm import RBM
+
+__all__ = ["LogPartition", "ais", "base_rates", "reverse_ais"]
+
+
+class LogPartition(NamedTuple):
+    """log Z from one side: `value` ± `error` (a standard error), and the log weights of all chains."""
+
+    value: Tensor
+    side: str
+    error: Tensor
+    log_weights: Tensor
+
+
+@weft.no_grad()
+def ais(
+    rbm: RBM, chains: int = 100, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None
+) -> LogPartition:
+    """log Z of an RBM from below (Salakhutdinov and Murray 2008). One native plan under `weft.compile`.
+
+    log w = log Z_A + Σₖ F(v; βₖ) − F(v; βₖ₊₁), then v moves at βₖ₊₁; log Z ≈ log mean w.
+
+    temperatures: steps between β = 0 and 1; base: the visible bias at β = 0, best that of the data's means (`base_rates`);
+    by default the machine's own
+    """
+    base, beta = _path(rbm, temperatures, base)
+    v = rbm.draw_visible(weft.zeros(chains, len(base), dtype=base.dtype), base, generator)
+
+    def step(state: tuple[Tensor, Tensor], betas: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, Tensor], None]:
+        (v, log_weight), (now, next) = state, betas
+        log_weight = log_weight + rbm.free_energy(v, now, base) - rbm.free_energy(v, next, base)
+        return (rbm.gibbs_step(v, generator, next, base), log_weight), None
+
+    begun = (v, weft.zeros(chains, dtype=base.dtype))
+    (_, log_weight), _ = weft.scan(step, begun, (beta[:-1], beta[1:]))
+    mean, error = _log_mean(log_weight)
+    return LogPartition(_log_base(rbm, base) + mean, "lower", error, log_weight)
+
+
+@weft.no_grad()
+def reverse_ais(
+    rbm: RBM, start: Tensor, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None
+) -> LogPartition:
+    """log Z from above: the walk of `ais` backwards, from samples of the machine, estimates Z_A / Z_B without bias.
+
+    start: samples (N, *event) of the machine itself. Exact ones (`rbm.exact_sample`) make it a bound; the ends of Gibbs
+    chains do as far as these have converged.
+    """
+    base, beta = _path(rbm, temperatures, base)
+
+    def step(state: tuple[Tensor, Tensor], betas: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, Tensor], None]:
+        (v, log_weight), (now, next) = state, betas
+        log_weight = log_weight + rbm.free_energy(v, now, base) - rbm.free_energy(v, next, base)
+        return (rbm.gibbs_step(v, generator, next, base), log_weight), None
+
+    begun, down = (start, weft.zeros(len(start), dtype=base.dtype)), beta.flip(0)
+    (_, log_weight), _ = weft.scan(step, begun, (down[:-1], down[1:]))
+    mean, error = _log_mean(log_weight)
+    return LogPartition(_log_base(rbm, base) - mean, "upper", error, log_weight)
+
+
+def base_rates(v: Tensor, smoothing: float = 0.05) -> Tensor:
+    """The bias of independent bits with the means of the data, which are kept away from 0 and 1: (N, D) → (D,).
+
+    The best start of the path for a `BernoulliRBM`.
+    """
+    mean = (v.mean(0) + smoothing) / (1 + 2 * smoothing)
+    return weft.logit(mean)
+
+
+def _path(rbm: RBM, temperatures: int, base: Tensor | None) -> tuple[Tensor, Tensor]:
+    if temperatures < 1:
+        raise OptionError(f"annealing: expected at least one step between β = 0 and 1, got {temperatures}")
+    bias = rbm.visible_bias if base is None else base
+    return bias.detach(), weft.linspace(0, 1, temperatures + 1, dtype=rbm.weight.dtype)
+
+
+def _log_base(rbm: RBM, base: Tensor) -> Tensor:
+    """log Z at β = 0, where all is independent and every hidden unit a fair coin."""
+    return rbm.hidden * math.log(2) + rbm.log_visible_sum(weft.zeros_like(base), base)
+
+
+def _log_mean(log_weight: Tensor) -> tuple[Tensor, Tensor]:
+    """log mean w, and its standard error to first order: that of the mean, divided by the mean."""
+    count = len(log_weight)
+    mean = log_weight.logsumexp(0) - math.log(count)
+    relative = (log_weight - mean).exp()
+    return mean, relative.std() / math.sqrt(count)
