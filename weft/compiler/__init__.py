@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..runtime.lazy import later
 
 if TYPE_CHECKING:
+    from ..runtime.cache import CacheInfo
+    from ..runtime.fallbacks import FallbackInfo
     from .compiled import compile
     from .pipeline import OPTIONAL, PIPELINE, build_plan
 
@@ -21,14 +23,14 @@ __getattr__, __dir__ = later(
 )
 
 
-def cache_info() -> Any:
+def cache_info() -> CacheInfo:
     """Where compiled kernels are kept on disk, how many there are, and how large they may become together."""
     from ..runtime import cache
 
     return cache.info()
 
 
-def fallback_info() -> Any:
+def fallback_info() -> FallbackInfo:
     """How often eager code could not be compiled in this process and fell back on NumPy, and the last reasons."""
     from ..runtime import fallbacks
 
