@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import pathlib
+import re
 import struct
 import threading
 
@@ -14,10 +16,12 @@ import weft
 from weft.errors import OptionError
 from weft.kernels.llvm import jit
 from weft.kernels.llvm import worker as codegen
+from weft.kernels.llvm.target import PROCESSORS
 from weft.runtime import cache, native
 
 from .native_samples import call, handle, scale, who
 
+KERNELS = pathlib.Path(jit.__file__).parents[1]
 HOST = jit.Target.named("host")
 RUNS_HERE = ["host"]
 if HOST.arch == "x86_64":
@@ -60,7 +64,22 @@ def test_a_kernel_computes_on_every_target_that_runs_here(name, vectors):
 def test_widths_of_registers(name, float32, float64, bool8, registers):
     target = jit.Target.named(name)
     assert (target.lanes(np.float32), target.lanes("float64"), target.lanes(bool)) == (float32, float64, bool8)
-    assert target.registers == registers
+    assert target.registers == registers and target.many_registers == (registers == 32)
+    assert (target.lanes_of("f32"), target.lanes_of("f64"), target.lanes_of("u8")) == (float32, float64, bool8)
+
+
+@pytest.mark.parametrize("name", RUNS_HERE)
+def test_memory_is_asked_for_whatever_processor_runs(name):
+    """Kernels say how much they need before it is known where they run: for the largest of all kinds of processors."""
+    found = jit.Target.named(name)
+    assert (found.vector_bytes, found.registers) in PROCESSORS
+
+
+def test_assumptions_about_processors_stand_in_one_file():
+    """Sizes of vectors, caches and lines, and how many registers are many, are numbers of target.py alone."""
+    numbers = re.compile(r"registers >= \d|vector_bytes >= \d|^([A-Z]+_)*(CACHED?|NEAR|LINE)(_[A-Z]+)* = \d", re.M)
+    found = [path.name for path in KERNELS.rglob("*.py") if numbers.search(path.read_text(encoding="utf-8"))]
+    assert sorted(found) == ["product.py", "target.py"]  # a product's tile is tried for every kind, not for one target
 
 
 def test_wide_registers_are_used_where_they_exist():

@@ -12,8 +12,9 @@ from math import inf, lcm
 from typing import TYPE_CHECKING, Any
 
 from ..llvm.builder import Function
+from ..llvm.target import LINE
 from ..llvm.values import Val
-from ..matmul.pack import LINE, fetch, hide, load_transposed, totals
+from ..matmul.pack import fetch, hide, load_transposed, totals
 
 if TYPE_CHECKING:
     from .forward import Attention
@@ -84,7 +85,7 @@ class Unit:
     def __init__(self, kernel: Attention, f: Function) -> None:
         self.kernel, self.f, self.kind = kernel, f, kernel.kind
         self.lanes = f.target.vector_bytes // kernel.bytes
-        self.most = ROWS if f.target.registers >= 32 else 6  # rows of a tile
+        self.most = ROWS if f.target.many_registers else 6  # rows of a tile
         self.panel = VECTORS * self.lanes
         self.several = kernel.keys > kernel.block_keys  # blocks of keys
         step = lcm(self.most, self.panel)

@@ -8,7 +8,6 @@ they mean, and the code generator at level 1 takes half the time of level 3 for 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import os
@@ -21,86 +20,17 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ...errors import OptionError, WeftError
 from ...runtime import cache, threads
 from ...runtime.locks import fork_safe_lock, unforked
-from ...runtime.switches import switch
 from . import worker
+from .target import Target
 
 __all__ = ["CodeError", "Handle", "Target", "build", "emit_object", "symbol"]
 
 
 class CodeError(WeftError, RuntimeError):
     """IR that LLVM does not accept: an error of Weft, not of its user."""
-
-
-# ---------------------------------------------------------------- what is compiled for
-
-
-@dataclasses.dataclass(frozen=True)
-class Target:
-    """A kind of processor: LLVM's names for it, and what emitters ask about it."""
-
-    triple: str
-    cpu: str
-    features: str = ""
-    vector_bytes: int = 16
-    registers: int = 16
-    fma: bool = True
-
-    def lanes(self, dtype: Any) -> int:
-        """How many elements of `dtype` one vector register holds."""
-        return self.vector_bytes // np.dtype(dtype).itemsize
-
-    @property
-    def arch(self) -> str:
-        """The processor family: the first part of the triple."""
-        return self.triple.partition("-")[0]
-
-    @staticmethod
-    def host() -> Target:
-        """This machine, or the one that `WEFT_TARGET` names."""
-        return Target.named(switch("WEFT_TARGET"))
-
-    @staticmethod
-    @functools.cache
-    def named(name: str) -> Target:
-        """'host', or a processor of the table `_NAMED` (older processors of this family run here too)."""
-        if name == "host":
-            return _detect()
-        if name not in _NAMED:
-            raise OptionError(f"WEFT_TARGET: expected 'host' or one of {sorted(_NAMED)}, got {name!r}")
-        found, here = _NAMED[name], worker.binding().get_process_triple()
-        return dataclasses.replace(found, triple=here) if here.startswith(f"{found.arch}-") else found
-
-    @property
-    def identity(self) -> str:
-        """What object code for this target depends on."""
-        return f"{self.triple} {self.cpu} {self.features}"
-
-
-_X86 = "x86_64-unknown-linux-gnu"
-_NAMED = {
-    "x86-64-v2": Target(_X86, "x86-64-v2", "", 16, 16, fma=False),
-    "x86-64-v3": Target(_X86, "x86-64-v3", "", 32, 16),
-    "x86-64-v4": Target(_X86, "x86-64-v4", "", 64, 32),
-    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
-    "apple-m1": Target("arm64-apple-macosx", "apple-m1", "", 16, 32),
-    "arm-neon": Target("armv7-unknown-linux-gnueabihf", "cortex-a15", "+neon,+vfp4", 16, 16),
-}
-
-
-def _detect() -> Target:
-    llvm = worker.binding()
-    triple, has = llvm.get_process_triple(), llvm.get_host_cpu_features()
-    cpu, features = llvm.get_host_cpu_name(), has.flatten()
-    if not triple.startswith(("x86_64", "amd64")):
-        return Target(triple, cpu, features, 16, 32 if triple.startswith(("aarch64", "arm64")) else 16)
-    if has.get("avx512f") and has.get("avx512vl") and has.get("avx512dq") and has.get("avx512bw"):
-        return Target(triple, cpu, features, 64, 32)
-    return Target(triple, cpu, features, 32 if has.get("avx2") else 16, 16, fma=bool(has.get("fma")))
 
 
 # ---------------------------------------------------------------- IR text to object code

@@ -12,9 +12,7 @@ from typing import Any
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
 
-__all__ = ["LINE", "fetch", "hide", "load_transposed", "pack", "totals"]
-
-LINE = 64  # bytes
+__all__ = ["fetch", "hide", "load_transposed", "pack", "totals"]
 
 
 def fetch(f: Function, place: Val, near: bool = True) -> None:

@@ -18,20 +18,18 @@ from math import lcm, prod
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
+from ..llvm.target import LINE, NEAR, PROCESSORS
 from ..llvm.values import BITS
-from .pack import LINE
 from .tiles import Writer
 
 __all__ = ["Product", "Tiling"]
 
-NEAR_BYTES = 512 * 1024  # what of an operand stays in the second-level cache beside the rest
 PACKED_TILES = 32  # so many tiles of rows pay for copying a panel that could be read in place
 UNALIGNED_TILES = 8  # the same where vectors of the panel lie across cache lines
 DOT_ROWS = 4  # up to so many rows, dot products are faster than transposing B
 PART_DEPTH = 512  # of a sum over k that is taken in parts
 TURN = 11  # cycles to transpose one vector of a tile
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
-PROCESSORS = ((16, 16), (16, 32), (32, 16), (64, 32))  # bytes of a vector register and number of them
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,11 @@ class Tiling:
                 tall = lcm(rows, lanes)
                 return Tiling(lanes, tall, vectors, -(-p.m // tall), True, p.k, rows, turned=True)
             return Tiling(lanes, rows, vectors, tiles, True, p.k, rows)
-        kept = NEAR_BYTES // (rows * across * lanes * size)  # tiles of a block whose sums stay near
+        kept = NEAR.operand // (rows * across * lanes * size)  # tiles of a block whose sums stay near
         if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and kept > 1:
             return Tiling(lanes, rows, vectors, min(tiles, kept), False, _even(p.k, PART_DEPTH), rows)
         aligned = p.b[-2] * size % vector_bytes == 0
-        if p.k * p.n * size <= NEAR_BYTES and (aligned or tiles < UNALIGNED_TILES):
+        if p.k * p.n * size <= NEAR.operand and (aligned or tiles < UNALIGNED_TILES):
             return Tiling(lanes, rows, vectors, 1, False, p.k, rows)
         packed = tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES)
         return Tiling(lanes, rows, vectors, tiles, packed, p.k, rows)

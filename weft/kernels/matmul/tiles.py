@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..body import Access
 from ..llvm.builder import Function
+from ..llvm.target import LINE
 from ..llvm.values import BITS, Val
-from .pack import LINE, fetch, hide, load_transposed, pack, totals
+from .pack import fetch, hide, load_transposed, pack, totals
 
 if TYPE_CHECKING:
     from .product import Product, Tiling

@@ -36,7 +36,7 @@ class Philox:
     """The blocks of a stream as vectors, in a function being written; lane b of a batch is its block b."""
 
     def __init__(self, f: Function, state: Val) -> None:
-        self.f, self.lanes = f, f.target.lanes(np.uint64) * (2 if f.target.registers >= 32 else 1)  # rounds overlap
+        self.f, self.lanes = f, f.target.lanes(np.uint64) * (2 if f.target.many_registers else 1)  # rounds overlap
         self.key = [f.splat(f.load(state, i, "u64"), self.lanes) for i in (0, 1)]
         self.low, self.high = f.load(state, 2, "u64"), f.load(state, 3, "u64")
 

@@ -33,7 +33,7 @@ def transposed_pattern(
 
 def fitting_lanes(f: Function, kind: str, width: int) -> int:
     """A vector, or the shortest power of two that holds all of a narrow row."""
-    return min(8 * f.target.vector_bytes // BITS[kind], 1 << max(1, (width - 1).bit_length()))
+    return min(f.target.lanes_of(kind), 1 << max(1, (width - 1).bit_length()))
 
 
 class SparseProductKernel(Kernel):

@@ -18,6 +18,7 @@ from ...runtime.threads import get_num_threads
 from ..anchor import Node, Strides, Whole
 from ..kernel import Kernel
 from ..llvm.builder import Function
+from ..llvm.target import PROCESSORS
 from ..llvm.values import BITS, Val, type_of
 from ..math.tables import EXP2
 from ..math.tools import FORMATS
@@ -25,7 +26,6 @@ from ..matmul.pack import hide, pack
 
 __all__ = ["GruForward", "LstmForward", "Place", "ReluForward", "TanhForward", "TimeLoop", "time_loop"]
 
-VECTOR_BYTES = (16, 32, 64)  # of processors
 SERIAL_FLOPS = 20_000
 MEETING = 1000  # cycles that a barrier costs with the waiting
 MOST_ROWS = 12
@@ -78,7 +78,7 @@ class TimeLoop(Kernel):
         moved = sum(x.gates * prod((n.steps, n.rows)[d] for d in (0, 1) if x.strides[d]) for x in streams.values())
         self.nbytes = size * n.units * (moved + n.depth * self.gates)
         self.serial = self.flops < SERIAL_FLOPS
-        widths = [self.vectors * width // size for width in VECTOR_BYTES]
+        widths = [self.vectors * width // size for width, _ in PROCESSORS]
         self.workspace = size * n.depth * self.gates * max(-(-n.units // width) * width for width in widths)
         self.workspace_word = 1 + max(x.word for x in (weight, *streams.values()))
 
@@ -153,7 +153,7 @@ class _Writer:
 
     def __init__(self, loop: TimeLoop, f: Function) -> None:
         self.loop, self.f, n = loop, f, loop.sizes
-        self.lanes = 8 * f.target.vector_bytes // BITS[loop.kind]
+        self.lanes = f.target.lanes_of(loop.kind)
         self.width = self.lanes * loop.vectors
         self.full_panels, self.rest_units = divmod(n.units, self.width)
         self.panels = self.full_panels + (self.rest_units > 0)

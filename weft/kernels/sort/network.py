@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..llvm.builder import Function
+from ..llvm.target import PROCESSORS
 from ..llvm.values import Val
 from .keys import WIDTH, Entries, words_of
 
 __all__ = ["Network", "network_bytes", "network_lanes"]
 
-MOST_LANES, LARGEST_BLOCK = 8, 16
+MOST_LANES = max(size for size, _ in PROCESSORS) * 8 // WIDTH
+LARGEST_BLOCK = 16
 UNROLLED = 4
 
 
@@ -51,7 +53,7 @@ class Network:
     def __init__(self, f: Function, entries: Entries, length: int, memory: Val) -> None:
         self.f, self.entries, self.length, self.memory = f, entries, length, memory
         self.lanes = network_lanes(f)
-        self.block = LARGEST_BLOCK if f.target.registers >= 32 and entries.words == 1 else LARGEST_BLOCK // 2
+        self.block = LARGEST_BLOCK if f.target.many_registers and entries.words == 1 else LARGEST_BLOCK // 2
         self.padded = -(-length // self.block) * self.block
 
     def sort(self, read: Callable[[Val, int], list[list[Val]]]) -> None:

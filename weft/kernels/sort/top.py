@@ -67,7 +67,7 @@ class _Writer:
         self.keys = f.offset(memory, FRONT, self.kind)
         self.numbers = f.offset(memory, kernel.room + FRONT, self.kind)
         self.state = f.offset(memory, 2 * kernel.room, self.kind)  # the last key that is good enough, how many are kept
-        self.lanes = 8 * f.target.vector_bytes // BITS[self.kind]
+        self.lanes = f.target.lanes_of(self.kind)
         f.store(f.const(self.kind, -1 << (BITS[self.kind] - 1), self.lanes), self.keys, -self.lanes)
 
     def write(self) -> None:

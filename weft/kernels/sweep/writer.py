@@ -7,6 +7,7 @@ from typing import Any
 from ...errors import EntryError
 from ..body import Access, run_step
 from ..llvm.builder import Function
+from ..llvm.target import NEAR
 from ..llvm.values import BITS, Val
 from .late import LateSums, finished, fold, prepared
 from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
@@ -14,7 +15,6 @@ from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
 __all__ = ["Writer"]
 
 COPIES = 4  # how often a short body is written side by side
-LONG_BYTES = 1 << 25  # read and written by a sweep whose results no cache would keep
 
 
 class Writer:
@@ -153,7 +153,7 @@ class Writer:
 
     def long_store(self) -> Access | None:
         """A store along one row so long that no cache keeps it; rather one into memory that the sweep does not read."""
-        if self.plan.outer or self.plan.sums or len(self.plan.inner) != 1 or self.sweep.nbytes < LONG_BYTES:
+        if self.plan.outer or self.plan.sums or len(self.plan.inner) != 1 or self.sweep.nbytes < NEAR.all:
             return None
         whole = lambda access: BITS[access.kind] * self.lanes == 8 * self.f.target.vector_bytes
         stores = [access for access, _ in self.sweep.stores if whole(access) and access.strides == (1,)]

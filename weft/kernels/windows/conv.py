@@ -15,6 +15,7 @@ from typing import Any
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
+from ..llvm.target import NEAR
 from ..llvm.values import BITS, Val
 from .conv_tiles import (
     Band,
@@ -31,10 +32,8 @@ from .conv_tiles import (
     transpose,
 )
 
-__all__ = ["BAND_BYTES", "UNROLLED", "ConvForward", "ConvShape", "DirectConv", "Weights", "divmod_", "pack"]
+__all__ = ["UNROLLED", "ConvForward", "ConvShape", "DirectConv", "Weights", "divmod_", "pack"]
 
-CACHED_WEIGHTS = 400_000  # bytes of packed weights that stay in the second-level cache beside the images
-BAND_BYTES = 1 << 17  # of one band of a copied image
 UNROLLED = 64  # multiplications in a row
 
 
@@ -137,7 +136,7 @@ class DirectConv(Kernel):
         self.band: Band | None = None
         self.copied = False
         if all(t.forward for t in taps) and not wise and (few or batch < 4):
-            self.band = Band.fitting(source, taps, groups * self.inner, batch, BAND_BYTES)
+            self.band = Band.fitting(source, taps, groups * self.inner, batch, NEAR.band)
             self.copied = source.strides[3] != 1 or not all(t.whole for t in taps)
         self.scratch = -(-self.band.size * item // 64) * 64 if self.band and self.copied else 0
         results = batch * high * wide * groups * self.outer
@@ -185,7 +184,7 @@ class DirectWriter:
 
     def __init__(self, kernel: DirectConv, f: Function) -> None:
         self.k, self.f, self.kind = kernel, f, kernel.kind
-        self.lanes = 8 * f.target.vector_bytes // BITS[self.kind]
+        self.lanes = f.target.lanes_of(self.kind)
         line = kernel.taps[1].results if kernel.band else kernel.batch
         self.panels = Panels.of(kernel.outer, self.lanes, line, f.target.registers)
         limit = self.panels.rows(f.target.registers)
@@ -210,7 +209,7 @@ class DirectWriter:
         """Tiles of images at one pixel."""
         f, k, high = self.f, self.k, self.k.taps[0].results
         for first, tiles, rows in self.parts:
-            if k.workspace <= CACHED_WEIGHTS:  # a line of some images, all panels
+            if k.workspace <= NEAR.weights:  # a line of some images, all panels
                 lo, hi = f.split(tiles * high)
                 for i in each(f, lo, hi):
                     n, h = (i // high + first) * self.rows, i % high

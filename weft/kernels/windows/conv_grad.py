@@ -10,8 +10,9 @@ from typing import Any
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
+from ..llvm.target import NEAR
 from ..llvm.values import BITS, Val
-from .conv import BAND_BYTES, UNROLLED, ConvShape, DirectConv, Weights, divmod_
+from .conv import UNROLLED, ConvShape, DirectConv, Weights, divmod_
 from .conv_tiles import (
     Band,
     Kind,
@@ -29,9 +30,6 @@ from .conv_tiles import (
 
 __all__ = ["ConvInputGrad", "ConvWeightGrad", "WeightGradWriter"]
 
-BLOCK_BYTES = 1 << 15  # of the pixels that one tile of the weight gradient runs over before the next one does
-LARGE_BLOCK_BYTES = 1 << 17  # the same where the sums do not stay in the cache
-CACHED_SUMS = 1 << 20  # bytes
 SHARES, SHARE_PIXELS = 24, 128  # of the images, where each has sums of its own: at most so many, and not smaller
 
 
@@ -81,7 +79,7 @@ class ConvWeightGrad(Kernel):
         block = 64 // item
         self.rows = self.taps * self.inner
         sums = self.groups * self.rows * -(-self.outer // block) * block * item
-        self.band = Band.fitting(x, s.forward_taps, s.inputs, s.batch, BAND_BYTES) if s.few else None
+        self.band = Band.fitting(x, s.forward_taps, s.inputs, s.batch, NEAR.band) if s.few else None
         self.units = s.batch * -(-s.counts[0] // self.band.rows) if self.band else 1
         pixels = s.batch * s.counts[0] * s.counts[1]
         self.shares = max(1, min(SHARES, self.units, pixels // SHARE_PIXELS))
@@ -136,7 +134,7 @@ class WeightGradWriter:
 
     def __init__(self, kernel: ConvWeightGrad, f: Function) -> None:
         self.k, self.f, self.kind, self.shape = kernel, f, kernel.kind, kernel.shape
-        self.lanes = 8 * f.target.vector_bytes // BITS[self.kind]
+        self.lanes = f.target.lanes_of(self.kind)
         self.wise = self.shape.depthwise
         self.panels = Panels.of(kernel.outer, self.lanes, 1 if self.wise else 8, f.target.registers)
         self.limit = 1 if self.wise else self.panels.rows(f.target.registers)
@@ -189,7 +187,7 @@ class WeightGradWriter:
         s = self.shape
         pixel = 64 + self.panels.width * BITS[self.kind] // 8  # bytes of x and y that one tile reads for a pixel
         image = s.counts[0] * s.counts[1] * pixel
-        limit = BLOCK_BYTES if self.k.workspace <= CACHED_SUMS else LARGE_BLOCK_BYTES
+        limit = NEAR.pixels if self.k.workspace <= NEAR.sums else NEAR.many_pixels
         if image <= limit:
             return min(s.batch, limit // image), s.counts[0]
         return 1, max(1, limit // (s.counts[1] * pixel))

@@ -69,7 +69,7 @@ class Pooling(Kernel):
         return f"{type(self).__name__}{self.shape}|{self.value.key()}|{self.body.key()}"
 
     def emit(self, f: Function) -> None:
-        (down, across), lanes = self.taps, 8 * f.target.vector_bytes // BITS[self.kind]
+        (down, across), lanes = self.taps, f.target.lanes_of(self.kind)
         lo, hi = f.split(self.shape.batch * down.results)
         for i in each(f, lo, hi):
             n, h = i // down.results, i % down.results

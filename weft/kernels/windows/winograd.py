@@ -124,7 +124,7 @@ class _Writer:
 
     def __init__(self, kernel: WinogradConv, f: Function) -> None:
         self.k, self.f = kernel, f
-        self.lanes = f.target.vector_bytes // 4
+        self.lanes = f.target.lanes_of("f32")
         k, private = kernel, f.offset(f.arg(kernel.scratch_word), f.tid * (kernel.scratch // 4), "f32")
         self.transformed = f.offset(f.arg(k.workspace_word), k.direct.workspace // 4, "f32")
         self.pitches = k.block * k.inner + PITCH, k.block * k.outer + PITCH
@@ -268,7 +268,7 @@ class _WeightWriter:
 
     def __init__(self, kernel: WinogradWeightGrad, f: Function) -> None:
         k = kernel
-        self.k, self.f, self.lanes = kernel, f, f.target.vector_bytes // 4
+        self.k, self.f, self.lanes = kernel, f, f.target.lanes_of("f32")
         self.sums = f.offset(f.arg(k.workspace_word), k.direct.workspace // 4, "f32")
         self.sources = f.offset(self.sums, k.sums, "f32")
         self.targets = f.offset(self.sources, k.frequencies * k.pitches[0], "f32")
