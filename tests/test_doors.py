@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import inspect
 import pathlib
 
 import weft
@@ -25,8 +26,8 @@ def statements(module: str) -> list[ast.AST]:
 def imported() -> dict[str, set[str]]:
     """module → the names without underscore that other modules import from it, inside functions also."""
     found: dict[str, set[str]] = {}
-    for module, path in FILES.items():
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for module in FILES:
+        package = module if is_package(module) else module.rpartition(".")[0]
         for node in statements(module):
             if isinstance(node, ast.ImportFrom):
                 source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
@@ -60,11 +61,11 @@ def defined(module: str) -> set[str]:
 def test_modules_that_others_import_from_say_what_they_offer():
     """Packages gather: what they offer is what their files do."""
     doors = {module for module, names in imported().items() if names and module in FILES}
-    assert [m for m in sorted(doors) if FILES[m].name != "__init__.py" and offered(m) is None] == []
+    assert [m for m in sorted(doors) if not is_package(m) and offered(m) is None] == []
 
 
 def test_what_is_offered_is_there():
-    files = [module for module, path in FILES.items() if path.name != "__init__.py"]
+    files = [module for module in FILES if not is_package(module)]
     missing = {module: sorted(set(offered(module) or ()) - defined(module)) for module in files}
     assert {module: names for module, names in missing.items() if names} == {}
 
@@ -72,8 +73,28 @@ def test_what_is_offered_is_there():
 def test_stars_are_for_packages():
     stars = [
         module
-        for module, path in FILES.items()
+        for module in FILES
         for node in statements(module)
-        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and path.name != "__init__.py"
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and not is_package(module)
     ]
     assert stars == []
+
+
+def test_modules_are_not_hidden_behind_what_they_define():
+    """`from . import device` would be the class `weft.device`, or the module while Weft is being imported."""
+    hidden = {name for name in vars(weft) if f"weft.{name}" in FILES and not inspect.ismodule(vars(weft)[name])}
+    taken = {
+        (module, alias.name)
+        for module in FILES
+        for node in statements(module)
+        if isinstance(node, ast.ImportFrom)
+        and node.module is None
+        and node.level == module.count(".") + is_package(module)
+        for alias in node.names
+        if alias.name in hidden
+    }
+    assert (hidden, taken) == ({"device", "tensor"}, set())
+
+
+def is_package(module: str) -> bool:
+    return FILES[module].name == "__init__.py"

@@ -23,10 +23,11 @@ from math import e, inf, nan, pi  # noqa: F401
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import autograd, backends, cuda, errors, func, ops, utils  # noqa: F401
-from . import dtype as _dtypes
+from . import dtypes as _dtypes
+from . import protocols as _protocols
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from .device import device  # noqa: F401
-from .dtype import (  # noqa: F401
+from .dtypes import (  # noqa: F401
     can_cast,
     dtype,
     finfo,
@@ -124,6 +125,8 @@ def _space(name: str) -> _types.ModuleType:
 
 _publish()
 _keep_freed_memory()
+# Pickles of tensors that were made when these modules had other names still say so.
+_sys.modules["weft.dtype"], _sys.modules["weft.borders"] = _dtypes, _protocols
 __getattr__, __dir__ = _later(
     __name__,
     _PACKAGES,

@@ -21,8 +21,8 @@ from builtins import int as _int
 from collections.abc import Sequence
 from typing import Any
 from weft.device import device as device_type
-from weft.dtype import DtypeLike
-from weft.dtype import dtype as dtype_type
+from weft.dtypes import DtypeLike
+from weft.dtypes import dtype as dtype_type
 from weft.ops.create.typed import TypedTensor
 from weft.ops.linalg.decompose import GeqrfResult
 from weft.ops.linalg.decompose import QrResult
@@ -59,7 +59,7 @@ from weft import backends as backends
 from weft.nn.functional.norm import batch_norm as batch_norm
 from weft.nn.functional.attention import bilinear as bilinear
 from weft.nn.functional.entropy import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
-from weft.dtype import can_cast as can_cast
+from weft.dtypes import can_cast as can_cast
 from weft.nn.functional.activation import celu as celu
 from weft.nn.functional.activation import celu_ as celu_
 from weft.nn.functional.spatial import channel_shuffle as channel_shuffle
@@ -80,18 +80,18 @@ from weft import data as data
 from weft.device import device as device
 from weft import distributions as distributions
 from weft.nn.functional.dropout import dropout as dropout
-from weft.dtype import dtype as dtype
+from weft.dtypes import dtype as dtype
 from weft.nn.functional.embedding import embedding as embedding
 from weft.nn.functional.embedding import embedding_bag as embedding_bag
 from weft.tape.modes import enable_grad as enable_grad
 from weft import errors as errors
 from weft.nn.functional.dropout import feature_alpha_dropout as feature_alpha_dropout
 from weft import fft as fft
-from weft.dtype import finfo as finfo
+from weft.dtypes import finfo as finfo
 from weft.ops.core.control import fori_loop as fori_loop
 from weft import func as func
 from weft.runtime.settings import get_default_device as get_default_device
-from weft.dtype import get_default_dtype as get_default_dtype
+from weft.dtypes import get_default_dtype as get_default_dtype
 from weft.runtime.settings import get_float32_matmul_precision as get_float32_matmul_precision
 from weft.runtime.threads import get_num_threads as get_num_threads
 from weft.show import get_printoptions as get_printoptions
@@ -102,7 +102,7 @@ from weft.nn.functional.native import grid_sampler_3d as grid_sampler_3d
 from weft.nn.functional.norm import group_norm as group_norm
 from weft.nn.functional.activation import hardshrink as hardshrink
 from weft.nn.functional.margin import hinge_embedding_loss as hinge_embedding_loss
-from weft.dtype import iinfo as iinfo
+from weft.dtypes import iinfo as iinfo
 from weft.tape.modes import inference_mode as inference_mode
 from weft.random import initial_seed as initial_seed
 from weft import inspect as inspect
@@ -139,7 +139,7 @@ from weft.nn.functional.spatial import pixel_unshuffle as pixel_unshuffle
 from weft.nn.functional.loss import poisson_nll_loss as poisson_nll_loss
 from weft.nn.functional.activation import prelu as prelu
 from weft.show import printoptions as printoptions
-from weft.dtype import promote_types as promote_types
+from weft.dtypes import promote_types as promote_types
 from weft import recipes as recipes
 from weft.nn.functional.norm import rms_norm as rms_norm
 from weft.nn.functional.activation import rrelu as rrelu
@@ -150,7 +150,7 @@ from weft.random import seed as seed
 from weft.nn.functional.activation import selu as selu
 from weft.nn.functional.activation import selu_ as selu_
 from weft.runtime.settings import set_default_device as set_default_device
-from weft.dtype import set_default_dtype as set_default_dtype
+from weft.dtypes import set_default_dtype as set_default_dtype
 from weft.runtime.settings import set_float32_matmul_precision as set_float32_matmul_precision
 from weft.tape.modes import set_grad_enabled as set_grad_enabled
 from weft.runtime.threads import set_num_threads as set_num_threads

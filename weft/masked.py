@@ -12,7 +12,7 @@ from typing import Any
 
 import weft
 
-from .dtype import BOOL, INTEGER, as_dtype, float32, iinfo, int64
+from .dtypes import BOOL, INTEGER, as_dtype, float32, iinfo, int64
 from .errors import DtypeError, InvalidValueError, ShapeError
 from .runtime.lazy import later as _later
 from .tensor import Tensor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import dtype as dtypes
+from . import dtypes
 from .dlpack import exported
 from .errors import ArgumentError, AutogradError, DtypeError, ExportError, ShapeError
 from .storage import owner_of

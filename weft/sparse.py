@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtype as dtypes
+from . import dtypes
 from .errors import DtypeError, IndexRangeError, ShapeError
 from .runtime.lazy import LazyModule
 from .sizes import Size

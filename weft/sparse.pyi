@@ -6,7 +6,7 @@ to it. What can be computed with them lives in `ops/linalg/sparse.py`, which add
 
 from collections.abc import Sequence
 from typing import Any
-from weft.dtype import dtype as dtypes
+from weft import dtypes
 from weft.runtime.lazy import LazyModule
 from weft.sizes import Size
 from weft.tensor import Tensor

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from . import dtype as dtypes
+from . import dtypes
 from .device import CPU, device
-from .dtype import dtype
+from .dtypes import dtype
 from .errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from .protocols import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of tensors may name it here)
 from .sizes import Size, wrap_dim

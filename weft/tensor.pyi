@@ -13,7 +13,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from weft.device import device as _device
-from weft.dtype import dtype as _dtype
+from weft.dtypes import dtype as _dtype
 from weft.ops.linalg.decompose import GeqrfResult
 from weft.ops.linalg.decompose import QrResult
 from weft.ops.linalg.solve import SlogdetResult
@@ -34,7 +34,7 @@ from weft.sparse import SparseTensor
 from weft.storage import Storage
 from weft.tape import tape
 
-from weft.dtype import dtype as dtype
+from weft.dtypes import dtype as dtype
 from numpy import ndarray as ndarray
 ENGINE_ATTRIBUTES: Any
 new: Any

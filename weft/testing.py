@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtype import bfloat16, complex64, complex128, float16, float32, float64
+from .dtypes import bfloat16, complex64, complex128, float16, float32, float64
 from .errors import ConditionError, InvalidValueError
 from .ops.create.interchange import as_tensor
 from .runtime.lazy import later as _later

@@ -20,7 +20,7 @@ HOUSE = Path(weft.__file__).parent
 
 # From the ground up, and within a line from left to right; the longest name that fits a module decides.
 LAYERS = {
-    "foundations": "errors dtype device sizes runtime random utils backends cuda",
+    "foundations": "errors dtypes device sizes runtime random utils backends cuda",
     "kernels": "kernels",
     "tensor and tape": "tape storage dlpack show notebook refusal protocols tensor sparse",
     "operations": "ops",
@@ -219,7 +219,7 @@ def test_what_sees_little(package: str) -> None:
             "import weft\nweft.exp(weft.pi)\nweft.load\nweft.nn.Linear",
             {"weft", "ops.core.pointwise", "io.bundle", "nn"},
         ),
-        ("from .. import dtype as d, errors", {"dtype", "errors"}),
+        ("from .. import dtypes as d, errors", {"dtypes", "errors"}),
         ("from . import tape\nfrom .modes import mode", {"tape.tape", "tape.modes"}),
         ("'''weft.nn'''\nx = LazyModule('weft.compiler.eager')", {"compiler.eager"}),
         ("import numpy, weft.train.runs", {"train.runs"}),

@@ -317,3 +317,11 @@ def test_questions():
         weft.is_floating_point(3)
     assert weft.result_type(weft.ones(1), weft.tensor(1j)) is weft.complex64
     assert weft.result_type(weft.ones(1, dtype=weft.uint8), 3) is weft.uint8
+
+
+def test_pickles_from_before_the_move_are_read():
+    """Made when `weft.dtypes` was `weft.dtype` and `weft.protocols` was `weft.borders`."""
+    dtype, rebuild = "cweft.dtype\n_named\n(Vfloat32\ntR.", "cweft.borders\n_rebuild\n."
+    assert pickle.loads(dtype.encode()) is weft.float32
+    x = weft.arange(2.0)
+    assert pickle.loads(rebuild.encode()) is x.__reduce_ex__(2)[0]

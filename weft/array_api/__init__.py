@@ -8,10 +8,10 @@ are `Array` objects over tensors; `asarray(tensor)` and `array.tensor` cross the
 
 from math import e, inf, nan, pi
 
-from ..dtype import (
+from ..dtypes import (
     bool_ as bool,
 )
-from ..dtype import (
+from ..dtypes import (
     complex64,
     complex128,
     float32,

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..device import device as device_type
-from ..dtype import BOOL, COMPLEX, INTEGER, dtype, int64
+from ..dtypes import BOOL, COMPLEX, INTEGER, dtype, int64
 from ..errors import ArgumentError, IndexRangeError, InvalidValueError
 from ..tensor import Tensor, wrap
 

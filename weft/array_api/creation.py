@@ -8,8 +8,8 @@ import numpy as np
 
 import weft
 
-from ..dtype import COMPLEX, INTEGER, as_dtype
-from ..dtype import dtype as dtype_type
+from ..dtypes import COMPLEX, INTEGER, as_dtype
+from ..dtypes import dtype as dtype_type
 from ..errors import ArgumentError, AttributeAccessError, DeviceError, ExportError, InvalidValueError
 from ..tensor import Tensor, wrap
 from .array import SCALARS, Array, check_device, need_array, scalar_tensor

@@ -12,7 +12,7 @@ from typing import Any
 
 import weft
 
-from ..dtype import COMPLEX, FLOAT
+from ..dtypes import COMPLEX, FLOAT
 from ..tensor import Tensor
 from .array import Array, need_array
 from .types import floating, promoted

@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 
-from ..dtype import as_dtype
+from ..dtypes import as_dtype
 from .array import Array, check_device, need_array
 from .types import default_float
 

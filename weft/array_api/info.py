@@ -8,7 +8,7 @@ import numpy as np
 
 from ..device import CPU
 from ..device import device as device_type
-from ..dtype import dtype, int64
+from ..dtypes import dtype, int64
 from ..errors import InvalidValueError
 from .array import check_device
 from .types import KINDS, default_float

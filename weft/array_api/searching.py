@@ -9,7 +9,7 @@ import numpy as np
 
 import weft
 
-from ..dtype import BOOL, int64
+from ..dtypes import BOOL, int64
 from ..errors import InvalidValueError, ShapeError
 from ..tensor import Tensor, wrap
 from .array import Array, axes_of, axis_of, need_array

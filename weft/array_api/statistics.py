@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 
-from ..dtype import BOOL, INTEGER, as_dtype, dtype
+from ..dtypes import BOOL, INTEGER, as_dtype, dtype
 from ..errors import ShapeError
 from ..tensor import Tensor
 from .array import Array, axes_of, axis_of, need_array

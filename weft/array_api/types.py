@@ -12,10 +12,10 @@ from typing import Any
 
 import weft
 
-from ..dtype import COMPLEX, FLOAT, INTEGER, as_dtype, dtype, get_default_dtype, promote_types
-from ..dtype import bool_ as bool_type
-from ..dtype import finfo as float_limits
-from ..dtype import iinfo as integer_limits
+from ..dtypes import COMPLEX, FLOAT, INTEGER, as_dtype, dtype, get_default_dtype, promote_types
+from ..dtypes import bool_ as bool_type
+from ..dtypes import finfo as float_limits
+from ..dtypes import iinfo as integer_limits
 from ..errors import ArgumentError, InvalidValueError
 from ..tensor import Tensor
 from .array import SCALARS, Array, check_device, need_array, scalar_tensor

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dtype import complex128, float64
+from ..dtypes import complex128, float64
 from ..errors import AutogradError, InvalidValueError
 from ..tape import tape
 from ..tape.modes import enable_grad, no_grad

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..dtype import finfo
+from ..dtypes import finfo
 from ..errors import AutogradError, ShapeError
 from ..ops.core.batching import largest, magnitude, variable
 from ..tape import tape

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..autograd.batched import live_levels
-from ..dtype import get_default_dtype
+from ..dtypes import get_default_dtype
 from ..errors import ArgumentError, InvalidValueError, OptionError, TraceError
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.notices import announced

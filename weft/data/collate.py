@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import dtype
+from ..dtypes import dtype
 from ..errors import ArgumentError, ShapeError
 from ..ops.create.create import tensor
 from ..ops.shape.join import stack

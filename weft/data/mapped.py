@@ -18,8 +18,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..dtype import as_dtype
-from ..dtype import dtype as Dtype
+from ..dtypes import as_dtype
+from ..dtypes import dtype as Dtype
 from ..errors import DtypeError, IndexRangeError, OptionError, ShapeError
 from ..io.atomic import Path, replacing
 from ..io.errors import HeaderError, MagicError, TruncatedError

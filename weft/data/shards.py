@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import dtype as Dtype
+from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, OptionError, ShapeError
 from ..io.atomic import Path, replacing
 from ..io.errors import FileFormatError, HeaderError, TruncatedError

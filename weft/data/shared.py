@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dtype import dtype
+from ..dtypes import dtype
 from ..protocols import _rebuild
 from ..tensor import Tensor
 

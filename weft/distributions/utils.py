@@ -8,7 +8,7 @@ from typing import Any
 import weft
 
 from ..autograd import enable_grad
-from ..dtype import finfo, get_default_dtype
+from ..dtypes import finfo, get_default_dtype
 from ..errors import InvalidValueError
 from ..nn import functional as F
 from ..ops.core.operands import is_number

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import enable_grad
-from ..dtype import as_dtype, get_default_dtype
+from ..dtypes import as_dtype, get_default_dtype
 from ..errors import ArgumentError
 from ..nn.module import Module
 from ..nn.parameter import is_lazy

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..device import device
-from ..dtype import dtype
+from ..dtypes import dtype
 from ..errors import ArgumentError, OptionError
 from ..nn.parameter import Buffer, Parameter
 from ..sizes import Size

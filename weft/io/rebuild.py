@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import ALL, dtype
+from ..dtypes import ALL, dtype
 from ..errors import DtypeError
 from ..nn.parameter import Parameter
 from ..sizes import Size

@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..device import device as check_device
-from ..dtype import dtype
+from ..dtypes import dtype
 from ..errors import ArgumentError, DtypeError, InvalidValueError
 from ..nn.parameter import is_lazy
 from ..tensor import Tensor, wrap

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from ..dtype import dtype
+from ..dtypes import dtype
 from ..errors import WeftError
 from .bounded import brief
 from .errors import HeaderError, TruncatedError, UnsafePickleError

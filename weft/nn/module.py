@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from ..dtype import as_dtype, dtype
+from ..dtypes import as_dtype, dtype
 from ..errors import ArgumentError, AttributeAccessError, EntryError, InvalidValueError, UnsupportedError
 from ..refusal import guard_methods, reword
 from ..tape.modes import no_grad

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import as_dtype, get_default_dtype
+from ..dtypes import as_dtype, get_default_dtype
 from ..tensor import Tensor, new
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]

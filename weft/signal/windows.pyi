@@ -2,7 +2,7 @@
 """Functions of weft.signal.windows, as PyTorch names them."""
 
 from weft.device import device as device_type
-from weft.dtype import DtypeLike
+from weft.dtypes import DtypeLike
 from weft.ops.signal.tapers import Weights
 from weft.tensor import Tensor
 

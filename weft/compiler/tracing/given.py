@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import bool_
+from ...dtypes import bool_
 from ...errors import ShapeError, TraceError
 from ...ops.core.primitive import Primitive
 from ...tensor import Tensor, wrap

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import LOW_PRECISION, bool_, can_cast
+from ...dtypes import LOW_PRECISION, bool_, can_cast
 from ...errors import TraceError
 from ...ops.core import tracing
 from ...ops.core.inplace import write

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import float32
+from ...dtypes import float32
 from ...errors import DtypeError, OptionError, ShapeError
 from ...ops.create.sample import Generator
 from ...tensor import Tensor, wrap

@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 
-from ...dtype import finfo
+from ...dtypes import finfo
 from ...nn import functional as F
 from ...tensor import Tensor
 from .. import constraints

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...dtype import LOW_PRECISION, dtype, result_dtype
+from ...dtypes import LOW_PRECISION, dtype, result_dtype
 from ...errors import ArgumentError, DtypeError, InvalidValueError
 from ...ops.core.primitive import PRIMITIVES, update
 from ...ops.core.together import together

@@ -13,7 +13,7 @@ from typing import Any
 
 import weft
 
-from ...dtype import BOOL, INTEGER, int64
+from ...dtypes import BOOL, INTEGER, int64
 from ...errors import DivisionError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...ops.core.primitive import update, write_out
 from ...ops.core.together import with_slope

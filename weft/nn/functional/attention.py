@@ -6,7 +6,7 @@ import math
 
 import weft
 
-from ...dtype import bool_, dtype, float32
+from ...dtypes import bool_, dtype, float32
 from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...ops.layers.attention import ATTENTION, attention_weights
 from ...ops.linalg.contract import AFFINE, LINEAR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtype import bool_
+from ...dtypes import bool_
 from ...errors import DtypeError, ShapeError
 from ...ops.core.operands import python_int
 from ...ops.layers.sliding import CONVOLVE, CONVOLVE_TRANSPOSED, FOLD, WINDOWS, window_counts

@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 
-from ...dtype import FLOAT, float16
+from ...dtypes import FLOAT, float16
 from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, require_float, require_tensor

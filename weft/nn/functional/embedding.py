@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weft
 
-from ...dtype import int32, int64
+from ...dtypes import int32, int64
 from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...ops.index.places import check_places
 from ...tensor import Tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 
-from ...dtype import int64, uint8
+from ...dtypes import int64, uint8
 from ...errors import DtypeError, IndexRangeError, InvalidValueError, OptionError, ShapeError
 from ...ops.core.together import together
 from ...ops.index.places import check_places

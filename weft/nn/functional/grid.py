@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...dtype import FLOAT
+from ...dtypes import FLOAT
 from ...errors import DtypeError, InvalidValueError, ShapeError, UnsupportedError
 from ...tensor import Tensor, wrap
 from ._arguments import spatial, total

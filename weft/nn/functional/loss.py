@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import weft
 
-from ...dtype import FLOAT
+from ...dtypes import FLOAT
 from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...ops.core.together import together
 from ...tensor import Tensor

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import weft
 
-from ...dtype import FLOAT, get_default_dtype, int64, result_dtype
+from ...dtypes import FLOAT, get_default_dtype, int64, result_dtype
 from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, log1pexp, reduced, require_float, require_tensor, widened

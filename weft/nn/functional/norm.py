@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import weft
 
-from ...dtype import LOW_PRECISION, finfo, float32
+from ...dtypes import LOW_PRECISION, finfo, float32
 from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...ops.layers.fused import CHANNEL_NORMALIZE, ROW_NORMALIZE
 from ...tape.modes import mode

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import FLOAT, bool_
+from ...dtypes import FLOAT, bool_
 from ...errors import DtypeError, ShapeError
 from ...ops.core import base
 from ...ops.layers.largest import LARGEST_IN_RANGE, LARGEST_IN_WINDOW, LARGEST_WINDOW

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import FLOAT, float64, uint8
+from ...dtypes import FLOAT, float64, uint8
 from ...errors import DtypeError, InvalidValueError, ShapeError, UnsupportedError
 from ...ops.core.operands import python_int
 from ...ops.layers.sliding import RESAMPLE, Taps

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import bool_, result_dtype
+from ...dtypes import bool_, result_dtype
 from ...tensor import Tensor, wrap
 from ..shape.join import cat, stack
 from ..shape.view import ALIAS, EXPAND, PERMUTE, SLICE

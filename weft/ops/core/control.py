@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import bool_
+from ...dtypes import bool_
 from ...errors import ArgumentError, DtypeError, ShapeError
 from ...random import fork_rng
 from ...tape.modes import mode, unrecorded

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import AutogradError, DtypeError, ShapeError
 from ...refusal import reword
 from ...tape.modes import FORWARD, NEVER, mode

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, COMPLEX, FLOAT, dtype
+from ... import dtypes
+from ...dtypes import BOOL, COMPLEX, FLOAT, dtype
 from ...errors import DtypeError, WeftError
 from ...refusal import reword
 from ...tape import tape

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...tape.modes import mode
 from ...tape.node import Node
 from ...tensor import Tensor, link_view

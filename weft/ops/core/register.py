@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from ...refusal import guarded, reword
 from ...tape.modes import mode

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import dtype
+from ...dtypes import dtype
 from ..math.elementwise import CAST
 from ..shape.strided import STRIDED_READ, STRIDED_REPLACE, window_of
 from ..shape.view import EXPAND

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...device import device
-from ...dtype import dtype
+from ...dtypes import dtype
 from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap

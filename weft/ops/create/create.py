@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...device import device as device_type
-from ...dtype import COMPLEX, FLOAT, INTEGER, DtypeLike
-from ...dtype import dtype as dtype_type
+from ...dtypes import COMPLEX, FLOAT, INTEGER, DtypeLike
+from ...dtypes import dtype as dtype_type
 from ...errors import ArgumentError, AutogradError, DtypeError, NumberRangeError, ShapeError
 from ...sizes import Size
 from ...tape.modes import mode

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT, INTEGER
+from ... import dtypes
+from ...dtypes import FLOAT, INTEGER
 from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...refusal import need_bounded
 from ...tensor import Tensor, wrap

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import dlpack
-from ... import dtype as dtypes
+from ... import dlpack, dtypes
 from ...device import device as device_type
-from ...dtype import dtype as dtype_type
+from ...dtypes import dtype as dtype_type
 from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap

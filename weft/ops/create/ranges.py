@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import COMPLEX, FLOAT, INTEGER
-from ...dtype import dtype as dtype_type
+from ... import dtypes
+from ...dtypes import COMPLEX, FLOAT, INTEGER
+from ...dtypes import dtype as dtype_type
 from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tensor import Tensor
 from ..core.operands import is_number, python_int

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ... import random as streams
 from ...device import device as device_type
 from ...errors import ArgumentError, DtypeError, GeneratorError, ShapeError, WeftError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...tensor import Tensor
 from .create import legacy_tensor
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...refusal import reword
 from ...tape.modes import mode, switches

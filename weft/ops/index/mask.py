@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import DtypeError, ShapeError
 from ...tensor import Tensor, wrap
 from ..core.operands import broadcast_error, contents

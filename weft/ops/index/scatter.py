@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT, INTEGER
+from ... import dtypes
+from ...dtypes import FLOAT, INTEGER
 from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, COMPLEX
+from ... import dtypes
+from ...dtypes import BOOL, COMPLEX
 from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap

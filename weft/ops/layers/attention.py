@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...dtype import bool_
+from ...dtypes import bool_
 from ...runtime.threads import in_parallel
 from ...tape.modes import mode
 from ...tensor import Tensor

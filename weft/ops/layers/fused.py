@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...dtype import int32
+from ...dtypes import int32
 from ...runtime.threads import in_parallel
 from ...tape.modes import mode
 from ..core.primitive import PRIMITIVES, Opaque, register_module

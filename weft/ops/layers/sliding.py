@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...runtime.lazy import LazyModule
 from ...tensor import Tensor
 from ..core.primitive import View, Window, register_module

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import BOOL
+from ... import dtypes
+from ...dtypes import BOOL
 from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tape.modes import mode, switches
 from ...tensor import Tensor, new, wrap

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import DtypeError, OptionError, ShapeError
 from ...refusal import need_bounded
 from ...sizes import wrap_dims

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 from ...tensor import Tensor, wrap
 from .contract import adjoint

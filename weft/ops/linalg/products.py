@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...dtype import BOOL, FLOAT
+from ...dtypes import BOOL, FLOAT
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor

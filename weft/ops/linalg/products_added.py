@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, FLOAT
+from ... import dtypes
+from ...dtypes import BOOL, FLOAT
 from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tensor import Tensor
 from ..core.primitive import operation, write_out

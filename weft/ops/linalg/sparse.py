@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import ArgumentError, DtypeError, IndexRangeError, ShapeError
 from ...runtime.lazy import LazyModule
 from ...sparse import COO, CSR, Pattern, Places, SparseTensor, ordered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtype import BOOL, FLOAT, INTEGER
+from ...dtypes import BOOL, FLOAT, INTEGER
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 

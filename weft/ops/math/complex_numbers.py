@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT
+from ... import dtypes
+from ...dtypes import FLOAT
 from ...errors import ArgumentError, DtypeError
 from ...tensor import Tensor
 from ..core.pointwise import Elementwise

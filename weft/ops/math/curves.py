@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT, INTEGER
+from ... import dtypes
+from ...dtypes import FLOAT, INTEGER
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 from .elementwise import conj

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtype import FLOAT, INTEGER
+from ...dtypes import FLOAT, INTEGER
 from ...errors import DivisionError
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module

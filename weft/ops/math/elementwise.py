@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import COMPLEX, INTEGER
+from ... import dtypes
+from ...dtypes import COMPLEX, INTEGER
 from ...errors import DtypeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import FLOAT, finfo
+from ...dtypes import FLOAT, finfo
 from ...errors import DtypeError
 from ...runtime.lazy import LazyModule
 from ...tensor import Tensor

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT
+from ... import dtypes
+from ...dtypes import FLOAT
 from ...errors import DtypeError, InvalidValueError
 from ...tensor import Tensor
 from ..core.operands import as_operand, is_number, is_operand, number_error

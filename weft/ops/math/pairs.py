@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import BOOL, COMPLEX, FLOAT
+from ...dtypes import BOOL, COMPLEX, FLOAT
 from ...tensor import Tensor
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module

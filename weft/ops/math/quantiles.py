@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dtype import FLOAT
+from ...dtypes import FLOAT
 from ...runtime.lazy import LazyModule
 from ...tensor import Tensor
 from ..core.pointwise import Elementwise

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, FLOAT
+from ... import dtypes
+from ...dtypes import BOOL, FLOAT
 from ...errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from ...refusal import need_bounded
 from ...runtime.lazy import LazyModule

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dtype import BOOL, COMPLEX
+from ...dtypes import BOOL, COMPLEX
 from ...errors import ArgumentError, IndexRangeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap

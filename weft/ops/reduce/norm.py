@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT
+from ... import dtypes
+from ...dtypes import FLOAT
 from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import FLOAT
+from ... import dtypes
+from ...dtypes import FLOAT
 from ...errors import DtypeError, IndexRangeError, ShapeError
 from ...refusal import reword
 from ...sizes import wrap_dim, wrap_dims

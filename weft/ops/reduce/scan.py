@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, FLOAT
+from ... import dtypes
+from ...dtypes import BOOL, FLOAT
 from ...errors import ArgumentError, IndexRangeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor

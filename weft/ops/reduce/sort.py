@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, COMPLEX, INTEGER
+from ... import dtypes
+from ...dtypes import BOOL, COMPLEX, INTEGER
 from ...errors import IndexRangeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import dtype as dtypes
-from ...dtype import BOOL, FLOAT, INTEGER
+from ... import dtypes
+from ...dtypes import BOOL, FLOAT, INTEGER
 from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
 from ...tensor import Tensor, wrap

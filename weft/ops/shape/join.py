@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError, UnsupportedError
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import ArgumentError, ShapeError
 from ...refusal import need_bounded
 from ...sizes import wrap_dim

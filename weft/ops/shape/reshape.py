@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import AutogradError, DtypeError, IndexRangeError, ShapeError
 from ...sizes import wrap_dim, wrap_dims
 from ...tape.modes import mode

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import AutogradError, DtypeError, ShapeError
 from ...sizes import Size, wrap_dim, wrap_dims
 from ...storage import owner_of

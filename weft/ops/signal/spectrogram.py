@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, wrap
 from ..core.primitive import operation

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dtypes
+from ... import dtypes
 from ...device import device as device_type
-from ...dtype import FLOAT, DtypeLike
+from ...dtypes import FLOAT, DtypeLike
 from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...runtime.lazy import LazyModule
 from ...tensor import Tensor
