@@ -60,8 +60,10 @@ CASES = [
     Case("cifar10-resnet20", (at_least("test_accuracy", 0.68),)),
     Case("mnist-vit", (at_least("test_accuracy", 0.975),)),
     Case("mnist-rows-lstm", (at_least("test_accuracy", 0.98),)),
-    Case("shakespeare-char", (at_most("val_loss", 1.65), at_most("test_loss", 1.65)), minutes=20),
-    Case("word-lstm", (at_least("test_gain", 0.1), at_least("test_gain_over_additive", 0.1))),
+    Case("shakespeare-char", (at_most("val_loss", 1.6), at_most("test_loss", 1.6)), minutes=20),
+    Case(
+        "word-lstm", (at_most("test_loss", 4.75), at_least("test_gain", 0.1), at_least("test_gain_over_additive", 0.1))
+    ),
     Case("reverse-seq2seq", SOLVED),
     Case("reverse-seq2seq", SOLVED, ("order=copy",)),
     Case("multi30k-transformer", (at_least("test_bleu", 20),), minutes=40),
@@ -70,7 +72,7 @@ CASES = [
     Case("word2vec-shakespeare", (at_most("test_median_rank", 10),)),
     Case(
         "lottery-ticket",
-        (at_least("sparsity", 0.799), at_least("ticket_over_dense", -0.005), at_least("ticket_over_control", 1e-4)),
+        (at_least("sparsity", 0.799), at_least("ticket_over_dense", -0.005)),
     ),
     Case("lora-shift", (at_most("gap", 0.01), at_most("trained_share", 0.0499))),
     Case("adversarial-mnist", (at_least("test_robust_acc", 0.85), at_most("plain_robust_acc", 0.2999))),
@@ -83,11 +85,8 @@ NAMED = pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join((case.n
 @NAMED
 def test_a_recipe_asks_for_no_less_than_the_table(case):
     goal = recipes.get(case.name).goal
-    bound = {bound.metric: bound for bound in case.bounds}.get(goal.metric)
-    if bound is None:  # made of several figures
-        assert case.name == "lottery-ticket" and goal.at_least == 0
-    else:
-        assert (goal.at_least, goal.at_most) == (bound.at_least, bound.at_most)
+    bound = {bound.metric: bound for bound in case.bounds}[goal.metric]
+    assert (goal.at_least, goal.at_most) == (bound.at_least, bound.at_most)
 
 
 @pytest.mark.slow
@@ -100,22 +99,10 @@ def test_figures_on_the_real_files(case, tmp_path):
     words = [*case.words, f"seed={SEED}"]
     result = recipes.run(case.name, words, folder=tmp_path, root=REAL, progress=False)
     figures = RunFolder(tmp_path).result["figures"]  # those of validation, too
-    figures |= differences(figures)
     assert [str(bound) for bound in case.bounds if not bound.reached(figures)] == [], figures
     assert result.reached, RunFolder(tmp_path).result["baseline"]
     assert case.minutes is None or result.seconds < 60 * case.minutes
     FURTHER.get(case.name, lambda result: None)(result)
-
-
-def differences(figures: dict[str, float]) -> dict[str, float]:
-    """How the ticket of a lottery does beside the dense network and the control."""
-    if "control_accuracy" not in figures:
-        return {}
-    ticket = figures["test_accuracy"]
-    return {
-        "ticket_over_dense": ticket - figures["dense_accuracy"],
-        "ticket_over_control": ticket - figures["control_accuracy"],
-    }
 
 
 def trains_within_five_epochs(result: recipes.Result) -> None:

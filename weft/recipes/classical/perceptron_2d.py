@@ -13,6 +13,7 @@ from ... import nn
 from ...models.classical.perceptron import Perceptron, mistake_bound
 from .. import pictures
 from ..base import Goal, Recipe, Root, Run, Splits
+from ..baselines import pixels_accuracy
 from ..inputs import as_rows
 from ..settings import Settings, option
 from ..shared import Pair, in_order
@@ -35,7 +36,12 @@ class Perceptron2D(Recipe):
 
     title = "A line between two classes, found by the perceptron's rule"
     Settings = PerceptronSettings
-    goal = Goal("test_accuracy", at_least=0.97, data="200 fresh points, separated by the same line")
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.97,
+        data="200 fresh points, separated by the same line",
+        baseline="the line of ridge regression",
+    )
     example = "points like 0.5,-0.2; 1,1"
 
     def data(self, settings: PerceptronSettings, root: Root = None) -> Splits:
@@ -58,7 +64,11 @@ class Perceptron2D(Recipe):
         run.draw(lambda: _picture(model, *train))
         bound = mistake_bound(weft.tensor(NORMAL), weft.tensor([OFFSET]), *train)
         accuracy = (model(test[0])[:, 0] == test[1]).float().mean().item()
-        return {"test_accuracy": accuracy, "corrections": history.total, "bound": bound}, model
+        figures = self.judged({"test_accuracy": accuracy}, settings, self.data(settings))
+        return {**figures, "corrections": history.total, "bound": bound}, model
+
+    def baseline(self, settings: PerceptronSettings, splits: Splits) -> float:
+        return pixels_accuracy(splits)
 
     def predict(self, task: nn.Module, input: Any) -> Any:
         return [{"label": int(label)} for label in task(as_rows(input, 2))[:, 0].tolist()]

@@ -15,8 +15,6 @@ from ..base import Goal, Recipe, Root, Run, Splits
 from ..settings import option
 from . import mnist_mlp
 
-WITHIN = 0.005  # of the dense network's accuracy
-
 
 @dataclass(kw_only=True)
 class LotterySettings(mnist_mlp.MnistMLPSettings):
@@ -34,9 +32,11 @@ class LotteryTicket(Recipe):
     title = "MNIST, lottery tickets: pruned networks trained from their first weights"
     Settings = LotterySettings
     goal = Goal(
-        "margin",
-        at_least=0.0,
-        data="MNIST's test images: the ticket's accuracy above that of the control, and above the dense less 0.005",
+        "ticket_over_dense",
+        at_least=-0.005,
+        data="MNIST's 10,000 test images: the accuracy of the ticket less that of the dense network",
+        baseline="the same masks with new weights",
+        margin=0.0001,
     )
     example = mnist_mlp.MnistMLP.example
 
@@ -61,8 +61,8 @@ class LotteryTicket(Recipe):
         run.draw(lambda: study.figure("test accuracy"))
         last = study.rows[-1]
         figures = {"sparsity": last.sparsity, "dense_accuracy": study.dense, "test_accuracy": last.ticket}
-        margin = min(last.ticket - last.control, last.ticket - (study.dense - WITHIN))
-        return {**figures, "control_accuracy": last.control, "margin": margin}, study.task
+        figures |= {"control_accuracy": last.control, "ticket_over_dense": last.ticket - study.dense}
+        return {**figures, self.goal.beside: last.control - study.dense}, study.task
 
     def study(self, run: Run, splits: Splits) -> Lottery:
         """Every round of training, pruning and rewinding, and the controls."""
