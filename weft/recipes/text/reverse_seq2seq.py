@@ -18,7 +18,7 @@ from ...errors import OptionError
 from ...models.sequences.seq2seq import Seq2Seq
 from ...models.text.decoding import greedy_search
 from ...tensor import Tensor
-from ...train import Task
+from ...train import Task, Trainer
 from .. import pictures
 from ..base import Goal, Root, Splits, Trained
 from ..settings import TrainSettings, option
@@ -48,11 +48,11 @@ class ReverseSettings(TrainSettings):
 class Reversal(Task):
     """Teacher forcing in training; in tests the decoder is given what it said itself."""
 
-    def __init__(self, settings: ReverseSettings, splits: Splits | None) -> None:
+    def __init__(self, settings: ReverseSettings, splits: Splits | None, attention: str | None) -> None:
         super().__init__()
         self.settings, self.splits = settings, splits
         tokens = settings.symbols + 1
-        self.model = Seq2Seq(tokens, tokens, 32, settings.hidden, attention=settings.attention)
+        self.model = Seq2Seq(tokens, tokens, 32, settings.hidden, attention=attention)
 
     def training_step(self, batch: Any) -> Tensor:
         source, target = batch
@@ -86,7 +86,13 @@ class ReverseSeq2Seq(Trained):
 
     title = "Twenty symbols backwards, seq2seq with attention"
     Settings = ReverseSettings
-    goal = Goal("test_exact", at_least=0.99, data="1000 new sequences, all symbols right")
+    goal = Goal(
+        "test_exact",
+        at_least=0.99,
+        data="1000 new sequences, all symbols right",
+        baseline="the same network without attention",
+        margin=0.1,
+    )
     example = "symbols, such as 1 2 3 4"
 
     def data(self, settings: ReverseSettings, root: Root = None) -> Splits:
@@ -96,7 +102,15 @@ class ReverseSeq2Seq(Trained):
         return loaders(settings, *parts)
 
     def task(self, settings: ReverseSettings, splits: Splits | None = None) -> Task:
-        return Reversal(settings, splits)
+        return Reversal(settings, splits, settings.attention)
+
+    def baseline(self, settings: ReverseSettings, splits: Splits) -> float:
+        weft.manual_seed(settings.seed)
+        task = Reversal(settings, splits, None)
+        options = {"run_folder": False, "progress": False, **self.trainer_options(settings)}
+        trainer = Trainer(max_epochs=settings.epochs, **options)
+        trainer.fit(task, splits.train)
+        return trainer.test(task, splits.test)["test_exact"]
 
     def trainer_options(self, settings: ReverseSettings) -> dict[str, Any]:
         return {"gradient_clip_val": 1.0}
