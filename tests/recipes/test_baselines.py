@@ -73,6 +73,12 @@ def test_margins_that_make_no_sense(margin):
         Goal("loss", at_most=1, margin=0.1)
 
 
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_names_what_it_must_beat(name):
+    recipe = recipes.get(name)
+    assert recipe.goal.baseline and recipe.goal.baseline in str(recipe.goal)
+
+
 @pytest.fixture
 def beaten(monkeypatch):
     """digits-logistic with a baseline that knows all digits."""
@@ -288,7 +294,14 @@ def test_ranks_count_the_words_in_between():
     known = Vocabulary(["king", "a", "b", "queen", "c"])
     angle = np.radians([0, 10, 20, 40, 80])
     vectors = np.stack([np.cos(angle), np.sin(angle)], 1) * np.array([1, 9, 2, 5, 0.1])[:, None]  # lengths do not count
-    assert ranks(weft.tensor(vectors), known).tolist() == [2.0]
+    assert ranks(weft.tensor(vectors), known, (("king", "queen"), ("king", "unheard"))).tolist() == [2.0]
+
+
+def test_no_pair_of_the_test_was_chosen_with():
+    from weft.recipes.text.word2vec_shakespeare import CHOSEN_BY, PAIRS
+
+    assert not {frozenset(pair) for pair in PAIRS} & {frozenset(pair) for pair in CHOSEN_BY}
+    assert len(set(PAIRS)) == 36
 
 
 def test_naive_bayes_is_that_of_sklearn():
@@ -304,6 +317,38 @@ def test_naive_bayes_is_that_of_sklearn():
     models = [MultinomialNB(alpha=amount).fit(dense[0], labels[0]) for amount in (0.1, 0.5, 1.0, 2.0)]
     best = max(models, key=lambda model: model.score(dense[1], labels[1]))
     assert baselines.naive_bayes_accuracy(*parts, 20) == pytest.approx(best.score(dense[2], labels[2]))
+
+
+def test_a_dictionary_is_found_from_sentences():
+    """The textbook's example: 'das' is 'the' because it comes with both nouns; each noun is then what is left."""
+    source = [["das", "haus"], ["das", "buch"], ["ein", "buch"]]
+    target = [["the", "house"], ["the", "book"], ["a", "book"]]
+    known = baselines.dictionary(source, target)
+    assert {f: known[f] for f in ("das", "haus", "buch", "ein")} == {
+        "das": "the",
+        "haus": "house",
+        "buch": "book",
+        "ein": "a",
+    }
+
+
+def test_model_1_is_expectation_maximisation():
+    """The same table by plain loops over words; with random sentences."""
+    generator = np.random.default_rng(7)
+    source = [[f"f{w}" for w in generator.integers(0, 6, 4)] for _ in range(40)]
+    target = [[f"e{w[1:]}" if generator.random() < 0.7 else "e9" for w in row] for row in source]
+    table = {(f, e): 1.0 for fs, es in zip(source, target, strict=True) for f in ["", *fs] for e in es}
+    for _ in range(5):
+        counts = dict.fromkeys(table, 0.0)
+        for fs, es in zip(source, target, strict=True):
+            for e in es:
+                total = sum(table[f, e] for f in ["", *fs])
+                for f in ["", *fs]:
+                    counts[f, e] += table[f, e] / total
+        sums = {f: sum(c for (g, _), c in counts.items() if g == f) for f, _ in table}
+        table = {(f, e): c / sums[f] for (f, e), c in counts.items()}
+    right = {f: max((c, e) for (g, e), c in table.items() if g == f)[1] for f in {f for f, _ in table}}
+    assert baselines.dictionary(source, target) == right
 
 
 def test_leading_singular_vectors():

@@ -144,10 +144,23 @@ def test_recipes_without_files_reach_their_goals(name, tmp_path):
 def test_parts_of_the_digits_are_apart():
     splits = recipes.get("digits-mlp").data(recipes.get("digits-mlp").settings())
     parts = [part.dataset.tensors[0].numpy().reshape(-1, 64) for part in (splits.train, splits.validation, splits.test)]
-    assert [len(part) for part in parts] == [1257, 180, 360]
+    assert [len(part) for part in parts] == [9 * 1257, 180, 360]
+    parts[0] = parts[0][4 * 1257 : 5 * 1257]  # as they are; the others are moved
     images = weft.data.load_digits()[0].reshape(-1, 64) / 16
     joined = np.concatenate(parts)
     assert np.array_equal(joined[np.lexsort(joined.T)], images[np.lexsort(images.T)].astype(np.float32))
+
+
+def test_training_digits_are_moved_by_a_pixel():
+    splits = recipes.get("digits-mlp").data(recipes.get("digits-mlp").settings())
+    x, y = (part.numpy() for part in splits.train.dataset.tensors)
+    x, y = x.reshape(9, 1257, 8, 8), y.reshape(9, 1257)
+    assert (y == y[0]).all()
+    for number, (down, across) in enumerate((d, a) for d in (1, 0, -1) for a in (1, 0, -1)):
+        rows, columns = (slice(max(0, s), 8 + min(0, s)) for s in (down, across))
+        rolled = np.roll(x[4], (down, across), (1, 2))
+        assert np.array_equal(x[number][:, rows, columns], rolled[:, rows, columns])
+        assert x[number].sum() <= x[4].sum()
 
 
 def test_the_perceptron_separates_within_novikoffs_bound(tmp_path):

@@ -61,8 +61,11 @@ def test_the_ticket_is_as_sparse_as_asked(results) -> None:
     rows = RunFolder(result.folder).rows("epoch")
     np.testing.assert_allclose([row["sparsity"] for row in rows], [0, 1 - 0.2**0.5, 0.8], atol=1e-3)
     f = result.figures
-    parts = f["test_accuracy"] - f["control_accuracy"], f["test_accuracy"] - f["dense_accuracy"] + 0.005
-    assert f["margin"] == pytest.approx(min(parts))
+    assert f["ticket_over_dense"] == pytest.approx(f["test_accuracy"] - f["dense_accuracy"])
+    assert f["baseline_ticket_over_dense"] == pytest.approx(f["control_accuracy"] - f["dense_accuracy"])
+    goal = recipes.get("lottery-ticket").goal
+    below = {**f, "ticket_over_dense": f["baseline_ticket_over_dense"]}  # no better than the control
+    assert not goal.reached(below) and not goal.reached({**f, "ticket_over_dense": -0.006})
 
 
 def test_attacks_lower_accuracy(results) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,9 +198,8 @@ def neighbour_counts(tokens: NDArray, size: int, window: int) -> Array:
     """How often each word is near each other one; at distance d it counts (window + 1 − d) / window. Shape: → (V, V)"""
     counts = np.zeros((size, size))
     for distance in range(1, window + 1):
-        near = np.zeros((size, size))
-        np.add.at(near, (tokens[:-distance], tokens[distance:]), (window + 1 - distance) / window)
-        counts += near + near.T
+        pairs = np.bincount(tokens[:-distance] * size + tokens[distance:], minlength=size**2).reshape(size, size)
+        counts += (window + 1 - distance) / window * (pairs + pairs.T)
     return counts
 
 
@@ -234,3 +234,47 @@ def _log_odds(counts: Array, classes: Array) -> tuple[Array, float]:
 
 def _sentence_accuracy(rows: Labelled, odds: Array, prior: float) -> float:
     return float(np.mean([(odds[sorted(set(words))].sum() + prior > 0) == label for words, label in rows]))
+
+
+Sentence = list[str]
+
+
+def dictionary(source: list[Sentence], target: list[Sentence], sweeps: int = 5) -> dict[str, str]:
+    """The likeliest translation of each word by IBM's model 1: argmax_e t(e | f) (Brown et al. 1993).
+
+    Every word e of a target comes from a word f of its source, or from none: t(e | f) ∝ Σ t(e | f) / Σ_f' t(e | f') over
+    all sentences, repeated.
+    """
+    words, others = _numbered([["", *s] for s in source]), _numbered(target)
+    pairs, places = _aligned(words.rows, others.rows, len(others.names))
+    known, which = np.unique(pairs, return_inverse=True)
+    of = known // len(others.names)  # the source word of each pair that occurs
+    chance = np.ones(len(known))
+    for _ in range(sweeps):
+        found = chance[which]
+        chance = np.bincount(which, found / np.bincount(places, found)[places])
+        chance /= np.bincount(of, chance)[of]
+    order = np.lexsort((-chance, of))
+    first = order[np.unique(of[order], return_index=True)[1]]
+    return {words.names[k // len(others.names)]: others.names[k % len(others.names)] for k in known[first]}
+
+
+@dataclass
+class _Numbered:
+    """Sentences as numbers of words, and the words."""
+
+    rows: list[NDArray]
+    names: list[str]
+
+
+def _numbered(sentences: list[Sentence]) -> _Numbered:
+    numbers: dict[str, int] = {}
+    rows = [np.array([numbers.setdefault(word, len(numbers)) for word in row], np.int64) for row in sentences]
+    return _Numbered(rows, list(numbers))
+
+
+def _aligned(source: list[NDArray], target: list[NDArray], size: int) -> tuple[NDArray, NDArray]:
+    """Every pair (f, e) within a sentence as f · size + e, and which word of all the targets it is for."""
+    pairs = [(f[None] * size + e[:, None]).reshape(-1) for f, e in zip(source, target, strict=True)]
+    repeats = np.concatenate([np.full(len(e), len(f)) for f, e in zip(source, target, strict=True)])
+    return np.concatenate(pairs), np.repeat(np.arange(len(repeats)), repeats)
