@@ -78,7 +78,6 @@ class ShakespeareChar(Trained):
         at_most=1.6,
         data="the last twentieth of the text (nats a character)",
         baseline="the best Markov model of order 4 to 6 (Kneser–Ney)",
-        margin=0.01,
     )
     example = "the beginning of a text, such as ROMEO:"
 
