@@ -26,6 +26,7 @@ from .graph.reference import HostPlan
 from .outside import Pull
 from .passes.gradients import OldGradients
 from .pipeline import OPTIONAL, build_plan
+from .policy import POLICIES, Policy
 from .program import ARGUMENT, COPY, NUMBER, OBJECT, OUTPUT, TREE, Program, Result, trace
 from .tracing.state import TRANSITIONS, Carried, Unsettled
 from .tracing.surroundings import Place
@@ -45,12 +46,15 @@ class Compiled:
     """A compiled function or module. Attributes of the original are found here, too."""
 
     def __init__(
-        self, function: Callable, fallback: str, threads: int | None, without: Collection[str], build: Any
+        self,
+        function: Callable,
+        policy: Policy,
+        threads: int | None = None,
+        without: Collection[str] = (),
+        build: Any = build_plan,
     ) -> None:
-        if fallback not in ("error", "eager"):
-            raise InvalidValueError(f"compile: fallback must be 'error' or 'eager', got {fallback!r}")
         functools.update_wrapper(self, function, updated=())
-        self.function, self.fallback, self.threads, self.without = function, fallback, threads, without
+        self.function, self.policy, self.threads, self.without = function, policy, threads, without
         self.build = build
         self.plans: dict[Any, list[Bound]] = {}
         self.eager: set[Any] = set()
@@ -63,10 +67,10 @@ class Compiled:
         name = getattr(self, "__qualname__", "")
         if getattr(sys.modules.get(self.__module__), name, None) is self:
             return name
-        return Compiled, (self.function, self.fallback, self.threads, self.without, self.build)
+        return Compiled, (self.function, self.policy, self.threads, self.without, self.build)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        return Compiled(copy.deepcopy(self.function, memo), self.fallback, self.threads, self.without, self.build)
+        return Compiled(copy.deepcopy(self.function, memo), self.policy, self.threads, self.without, self.build)
 
     def __getattr__(self, name: str) -> Any:
         if name == "function":
@@ -104,16 +108,21 @@ class Compiled:
                 return result
         if key in self.eager:
             return self.function(*args, **kwargs)
+        run, reason = lambda: self.function(*args, **kwargs), self.policy.stops(self)
+        if reason is not None:
+            return self.policy.uncompiled(self, key, reason, run)
         try:
-            return self.bind_and_run(key, leaves, tensors, spec)
-        except TraceError as error:
-            if self.fallback == "error":
-                raise
-            warnings.warn(f"{error}; this function runs uncompiled", stacklevel=2)
-            self.eager.add(key)
-            return self.function(*args, **kwargs)
+            result = self._bind_and_run(key, leaves, tensors, spec)
+        except self.policy.takes as error:
+            return self.policy.uncompiled(self, key, error, run)
+        self.policy.made(self)
+        return result
 
-    def bind_and_run(self, key: Any, leaves: Sequence[Any], tensors: Sequence[Tensor], spec: Any) -> Any:
+    def decisions(self) -> set[str]:
+        """The lines at which Python decides by the values of tensors: there is a plan for each way."""
+        return {line for bounds in self.plans.values() for bound in bounds for line in bound.program.decisions()}
+
+    def _bind_and_run(self, key: Any, leaves: Sequence[Any], tensors: Sequence[Tensor], spec: Any) -> Any:
         """A call for which the plan found first is not the right one, or there is none."""
         if key in self.eager:
             return self._as_python(leaves, spec)
@@ -390,10 +399,12 @@ def compile(
         return lambda fn: compile(fn, fallback=fallback, threads=threads, without=without, backend=backend)
     if not callable(fn):
         raise ArgumentError(f"compile: expected a function, method or module, got {type(fn).__name__} {fn!r}")
+    if fallback not in POLICIES:
+        raise InvalidValueError(f"compile: fallback must be 'error' or 'eager', got {fallback!r}")
     if isinstance(without, str) or not set(without) <= OPTIONAL:
         raise OptionError(f"compile: without takes names of {sorted(OPTIONAL)}, got {without!r}")
     if backend not in ("native", "host"):
         raise OptionError(f"compile: backend must be 'native' or 'host', got {backend!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise OptionError(f"compile: threads must be a positive number or None, got {threads!r}")
-    return Compiled(fn, fallback, threads, without, {"native": build_plan, "host": HostPlan}[backend])
+    return Compiled(fn, POLICIES[fallback], threads, without, {"native": build_plan, "host": HostPlan}[backend])

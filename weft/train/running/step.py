@@ -9,7 +9,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...compiler.compiled import ELSEWHERE, Compiled, compile, signature
+from ...compiler.compiled import Compiled
+from ...compiler.policy import Policy
 from ...errors import OptionError
 from ...optim import Optimizer
 from ...tape.modes import no_grad
@@ -22,7 +23,7 @@ __all__ = ["EvalStep", "Steps", "TrainStep", "loss_of"]
 PLANS_AT_MOST = 12  # more than these, most of them used once: sizes change from batch to batch
 
 
-class Steps:
+class Steps(Policy):
     """A function of a batch that is compiled unless that turns out to be impossible.
 
     compile: True falls back to eager code with one warning that names the reason; 'error' raises it; False never
@@ -33,7 +34,8 @@ class Steps:
         if compile_option not in (True, False, "error"):
             raise OptionError(f"compile must be True, False or 'error', got {compile_option!r}")
         self.function, self.name, self.option = function, name, compile_option
-        self.compiled: Compiled | None = compile(function, threads=threads) if compile_option else None
+        self.takes = () if compile_option == "error" else Exception
+        self.compiled: Compiled | None = Compiled(function, self, threads) if compile_option else None
         self.calls = self.traces = 0
         self.said: set[str] = set()  # lines at which it is cut
         self.reason: str | None = None  # why it runs eagerly, if it does against the wish
@@ -42,40 +44,32 @@ class Steps:
         if self.compiled is None:
             return self.function(*args)
         self.calls += 1
-        key, leaves, tensors, spec = signature(args, {})
-        bound = self.compiled._found(key, tensors)
-        if bound is not None and (result := bound.run(tensors)) is not ELSEWHERE:
-            return result
-        if self.option != "error" and self.traces >= PLANS_AT_MOST and self.calls < 2 * self.traces:
-            return self._give_up(f"{self.traces} of {self.calls} batches each had sizes of their own", args)
-        try:
-            result = self.compiled.bind_and_run(key, leaves, tensors, spec)
-        except Exception as error:
-            if self.option == "error":
-                raise
-            return self._give_up(f"{type(error).__name__}: {error}", args)
-        self.traces = sum(self.compiled.branches.values())
-        self._say_where_it_is_cut()
-        return result
+        return self.compiled(*args)
 
-    def _say_where_it_is_cut(self) -> None:
-        """Once: Python between two plans costs time."""
-        lines = {
-            line for bounds in self.compiled.plans.values() for bound in bounds for line in bound.program.decisions()
-        }
-        if lines - self.said:
+    def stops(self, compiled: Compiled) -> str | None:
+        """Most plans used once are not worth their making."""
+        if self.option != "error" and self.traces >= PLANS_AT_MOST and self.calls < 2 * self.traces:
+            return f"{self.traces} of {self.calls} batches each had sizes of their own"
+        return None
+
+    def made(self, compiled: Compiled) -> None:
+        """Say once where the function is cut: Python between two plans costs time."""
+        self.traces = sum(compiled.branches.values())
+        lines = compiled.decisions() - self.said
+        if lines:
             warnings.warn(
                 f"{self.name} is compiled in parts, which is slower than one plan: Python decides by the values of tensors "
-                f"at {', '.join(sorted(lines - self.said))}; weft.where keeps it whole",
-                stacklevel=4,
+                f"at {', '.join(sorted(lines))}; weft.where keeps it whole",
+                stacklevel=5,
             )
             self.said |= lines
 
-    def _give_up(self, reason: str, args: tuple[Any, ...]) -> Any:
+    def uncompiled(self, compiled: Compiled, key: Any, reason: Exception | str, run: Callable[[], Any]) -> Any:
         """Run eagerly from now on. If the eager run fails as well, its error is the one to see."""
-        result = self.function(*args)
-        self.compiled, self.reason = None, reason
-        warnings.warn(f"{self.name} is not compiled and runs eagerly, which is slower. {reason}", stacklevel=4)
+        result = run()
+        self.reason = reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
+        self.compiled = None
+        warnings.warn(f"{self.name} is not compiled and runs eagerly, which is slower. {self.reason}", stacklevel=5)
         return result
 
 
