@@ -16,7 +16,7 @@ import weft
 import weft.nn.functional as F
 from weft import nn
 from weft.compiler import build_plan
-from weft.compiler.plan.buffers import ALIGN, Life, plan_memory
+from weft.compiler.plan.buffers import ALIGN, Life, place_lives
 from weft.kernels.llvm import jit
 from weft.runtime import cache
 
@@ -154,7 +154,7 @@ def test_places_of_values_that_live_together_are_apart(seed):
     for key in range(60):
         first = int(rng.integers(20))
         lives[key] = Life(int(rng.integers(0, 5000)), first, first + int(rng.integers(6)))
-    offsets, total = plan_memory(lives)
+    offsets, total = place_lives(lives)
     busiest = max(sum(v.size for v in lives.values() if v.first <= t <= v.last) for t in range(26))
     assert busiest <= total <= 1.5 * busiest + ALIGN * len(lives)
     for a, one in lives.items():
@@ -162,7 +162,7 @@ def test_places_of_values_that_live_together_are_apart(seed):
         for b, two in lives.items():
             if a < b and one.first <= two.last and two.first <= one.last:
                 assert offsets[a] + one.size <= offsets[b] or offsets[b] + two.size <= offsets[a]
-    apart, without = plan_memory(lives, share=False)
+    apart, without = place_lives(lives, share=False)
     assert without >= sum(v.size for v in lives.values()) and len(set(apart.values())) == len(lives)
 
 

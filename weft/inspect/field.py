@@ -15,7 +15,7 @@ from ..ops.shape.join import Cat
 from ..tensor import Tensor
 from .flops import ACTIVATIONS, CONVOLUTIONS, DROPOUTS, NORMS, POOLS, first_tensor, sizes
 
-__all__ = ["Tracer"]
+__all__ = ["FieldTracer"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Field:
         return Field(size, tuple(j * s for j, s in zip(jump, stride, strict=True)))
 
 
-class Tracer:
+class FieldTracer:
     """Knows the field of every feature map seen so far."""
 
     def __init__(self, inputs: list[Tensor]) -> None:

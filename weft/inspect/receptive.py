@@ -17,7 +17,7 @@ from ..errors import OptionError, ShapeError
 from ..nn.module import Module
 from ..tensor import Tensor, wrap
 from .drawing import COLOURS, Picture, array_of, blank
-from .field import Tracer
+from .field import FieldTracer
 from .observe import Call, listening, named_module
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def receptive_field(
 
 def _traced(model: Module, x: Tensor, target: Module) -> tuple[Tensor, tuple[int, ...] | None]:
     """The output of one part of a model, and its field by the formula."""
-    tracer, found = Tracer([x]), []
+    tracer, found = FieldTracer([x]), []
 
     def hear(call: Call) -> None:
         size = tracer.after(call.module, call.input, call.output)

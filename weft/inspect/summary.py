@@ -15,7 +15,7 @@ from ..errors import ArgumentError
 from ..nn.module import Module
 from ..nn.parameter import is_lazy
 from ..tensor import Tensor, wrap
-from .field import Tracer
+from .field import FieldTracer
 from .flops import first_tensor, rule_for
 
 __all__ = ["Row", "Summary", "summary"]
@@ -178,7 +178,7 @@ class _Recorder:
 
     def run(self, inputs: list[Tensor]) -> None:
         """One forward pass with hooks on all modules; modes and hooks are put back whatever happens."""
-        self.tracer = Tracer([x for x in inputs if x.requires_grad])
+        self.tracer = FieldTracer([x for x in inputs if x.requires_grad])
         modes = [(module, module.training) for module in self.model.modules()]
         handles = []
         for name, module in self.model.named_modules():

@@ -14,12 +14,12 @@ from .body import Body
 from .kernel import Kernel
 from .llvm.values import type_of
 
-__all__ = ["Anchor", "Node", "Strides", "Value", "Whole"]
+__all__ = ["Anchor", "AnchorNode", "AnchorValue", "Strides", "Whole"]
 
 Strides = tuple[int, ...]
 
 
-class Value(Protocol):
+class AnchorValue(Protocol):
     """What an anchor reads of a value of the graph; `known` is its array if that is the same at every call."""
 
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class Value(Protocol):
     known: np.ndarray | None
 
 
-class Node(Protocol):
+class AnchorNode(Protocol):
     """What an anchor reads of a node of the graph."""
 
     inputs: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Node(Protocol):
 class Asking:
     """What the compiler reads of either kind of anchor."""
 
-    node: Node
+    node: AnchorNode
     operands: tuple[Any, ...]
     space: tuple[int, ...] = ()
     fusible: bool  # whether pointwise operations may join the kernel
@@ -62,8 +62,8 @@ class Anchor(Asking):
 
     def __init__(
         self,
-        node: Node,
-        operands: Sequence[Value | np.ndarray],
+        node: AnchorNode,
+        operands: Sequence[AnchorValue | np.ndarray],
         space: Sequence[int],
         make: Callable[[Sequence[Strides], Body, int], Kernel],
         kind: str | None = None,
@@ -83,8 +83,8 @@ class Whole(Asking):
 
     def __init__(
         self,
-        node: Node,
-        operands: Sequence[Value | np.ndarray],
+        node: AnchorNode,
+        operands: Sequence[AnchorValue | np.ndarray],
         make: Callable[[Sequence[Strides], Sequence[Strides]], Kernel],
         dense: bool = False,
     ) -> None:

@@ -12,7 +12,7 @@ from ...kernels.anchor import Anchor, Strides
 from ...kernels.body import Access, Body
 from ...kernels.kernel import Kernel
 from ...kernels.llvm.values import type_of
-from ..graph.graph import Constant, Draw, Graph, Node, Slot, Value
+from ..graph.graph import Constant, Draw, Graph, Hole, Node, Value
 
 __all__ = ["find_anchors"]
 
@@ -22,7 +22,7 @@ def draw(node: Node) -> Anchor | None:
     from ...kernels.memory.philox import RandomFill
 
     op, out = node.op, node.output
-    if out.size == 0 or any(isinstance(a, Slot) for a in (*op.arguments[1:], *op.options.values())):
+    if out.size == 0 or any(isinstance(a, Hole) for a in (*op.arguments[1:], *op.options.values())):
         return None
     given = inspect.signature(getattr(op.generator, op.sampler)).bind(*op.arguments, **op.options)
     given.apply_defaults()
@@ -34,7 +34,7 @@ def draw(node: Node) -> Anchor | None:
         parameters = tuple(options[name] for name in names)
     elif op.sampler == "bernoulli":
         parameters, kind = (options["p"],), "i1"
-        probability = isinstance(options["p"], Slot)
+        probability = isinstance(options["p"], Hole)
         if probability and (node.inputs[1].shape != out.shape or type_of(node.inputs[1].dtype) not in ("f32", "f64")):
             return None
     elif op.sampler == "integers":

@@ -13,7 +13,7 @@ from ...kernels.body import Access, Body, Step
 from ...kernels.kernel import Kernel
 from ...kernels.llvm.values import type_of
 from ...kernels.sweep.sweep import Item, Several, Sweep
-from ..graph.geometry import View, common_factors, squeezed, strides_over
+from ..graph.geometry import Region, common_factors, squeezed, strides_over
 from ..graph.graph import Constant, Graph, Node, Value
 from ..graph.reference import compute_node
 from ..passes.simplify import MOVE
@@ -61,7 +61,7 @@ class Lowering:
     """Makes the kernels of groups. `homes` says where values that are not temporary lie: written in place; `nested` makes
     the step of a node that has graphs inside."""
 
-    def __init__(self, fuser: Fuser, stored: set[Value], homes: dict[Value, View], nested: Callable) -> None:
+    def __init__(self, fuser: Fuser, stored: set[Value], homes: dict[Value, Region], nested: Callable) -> None:
         self.fuser, self.geometry, self.stored, self.homes = fuser, fuser.geometry, stored, homes
         self.nested = nested
         self.loaded = rare_constants(fuser.graph)
@@ -78,7 +78,7 @@ class Lowering:
             return self._whole(group)
         return self._anchored(group) if group.kind == "anchor" else self._sweep(group)
 
-    def window(self, value: Value) -> View:
+    def window(self, value: Value) -> Region:
         """Where a value lies: in the memory of its root, or of the state that its root is written to."""
         view = self.geometry(value)
         home = self.homes.get(view.root)
@@ -86,7 +86,7 @@ class Lowering:
             return view
         if view.root is value:
             return home
-        return View(home.root, home.offset + view.offset, view.strides)
+        return Region(home.root, home.offset + view.offset, view.strides)
 
     def element_strides(self, value: Value) -> tuple[int, ...]:
         size = value.dtype.itemsize

@@ -14,7 +14,7 @@ from .graph import Argument, Captured, Value
 
 __all__ = [
     "Geometry",
-    "View",
+    "Region",
     "common_factors",
     "contiguous_strides",
     "is_view",
@@ -50,7 +50,7 @@ def offset_of(view: np.ndarray) -> int:
     return view.__array_interface__["data"][0] - _BASE if view.size else 0
 
 
-class View:
+class Region:
     """A value as a window on its root: the value that owns the memory, an offset and strides in bytes."""
 
     __slots__ = ("offset", "root", "strides")
@@ -77,18 +77,18 @@ class Geometry:
 
     def __init__(self, layouts: dict[Value, tuple[int, ...]] | None = None) -> None:
         self.layouts = layouts or {}
-        self._found: dict[Value, View] = {}
+        self._found: dict[Value, Region] = {}
 
     def __str__(self) -> str:
         return "\n".join(f"  {v!r}: {order}" for v, order in self.layouts.items())
 
-    def __call__(self, value: Value) -> View:
+    def __call__(self, value: Value) -> Region:
         found = self._found.get(value)
         if found is None:
             found = self._found[value] = self._find(value)
         return found
 
-    def possible(self, value: Value) -> View | None:
+    def possible(self, value: Value) -> Region | None:
         """The window of a value before `order_views` has run: None where it is a view that its input, dense in a plan,
         does not allow; it will be taken of a copy."""
         try:
@@ -96,19 +96,19 @@ class Geometry:
         except (ShapeError, ValueError):
             return None
 
-    def _find(self, value: Value) -> View:
+    def _find(self, value: Value) -> Region:
         if is_view(value):
             source = self(value.node.inputs[0])
             before = value.node.inputs[0]
             seen = value.node.op.reference(stand_in(before.shape, before.dtype, source.strides), **value.node.params)
             seen = seen[value.index] if isinstance(seen, tuple) else seen
-            return View(source.root, source.offset + offset_of(seen), seen.strides)
+            return Region(source.root, source.offset + offset_of(seen), seen.strides)
         if isinstance(value.node.op, Captured):
-            return View(value, 0, value.node.op.tensor.array.strides)
+            return Region(value, 0, value.node.op.tensor.array.strides)
         if isinstance(value.node.op, Argument) and value.node.op.strides is not None:
-            return View(value, 0, value.node.op.strides)
+            return Region(value, 0, value.node.op.strides)
         order = self.layouts.get(value, range(len(value.shape)))
-        return View(value, 0, ordered_strides(value.shape, value.dtype.itemsize, order))
+        return Region(value, 0, ordered_strides(value.shape, value.dtype.itemsize, order))
 
     def is_flat(self, value: Value) -> bool:
         """Whether a view only renames the elements of its input in order: reshape, squeeze, unsqueeze."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels.operation import NativeForm
 
-__all__ = ["Argument", "Captured", "Constant", "Draw", "Fetched", "Graph", "Node", "Slot", "Source", "State", "Value"]
+__all__ = ["Argument", "Captured", "Constant", "Draw", "Fetched", "Graph", "Hole", "Node", "Source", "State", "Value"]
 
 
 class Value:
@@ -137,7 +137,7 @@ class Fetched(Source):
 class Draw(NativeForm):
     """Random numbers: method `sampler` of a generator. The inputs are the tensors among the parameters.
 
-    `arguments` and `options` are those of the call, with `Slot(k)` in place of the k-th input. The first
+    `arguments` and `options` are those of the call, with `Hole(k)` in place of the k-th input. The first
     input is a `Fetched` (key, offset) pair of uint64 words where the stream was reserved in advance, see `reserved`.
     """
 
@@ -148,14 +148,14 @@ class Draw(NativeForm):
         self.arguments, self.options = tuple(arguments), options
 
 
-class Slot:
+class Hole:
     """The place of a graph input among Python arguments."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
     def __repr__(self) -> str:
-        return f"Slot({self.number})"
+        return f"Hole({self.number})"
 
 
 class State:

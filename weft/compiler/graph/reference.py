@@ -15,7 +15,7 @@ from ...ops.core.primitive import View
 from ...random import Generator
 from ...random.stream import BLOCK
 from ...tape.modes import mode
-from .graph import Argument, Captured, Constant, Draw, Fetched, Graph, Node, Slot, Value
+from .graph import Argument, Captured, Constant, Draw, Fetched, Graph, Hole, Node, Value
 
 __all__ = ["HostPlan", "compute_node"]
 
@@ -88,7 +88,7 @@ def _drawn(op: Draw, inputs: Sequence[np.ndarray]) -> np.ndarray:
     first, second, low, high = map(int, inputs[0])
     generator = Generator()
     generator._key, generator.offset = (first, second), BLOCK * (low | high << 64)
-    filled = lambda x: inputs[x.number] if isinstance(x, Slot) else x
+    filled = lambda x: inputs[x.number] if isinstance(x, Hole) else x
     return getattr(generator, op.sampler)(*map(filled, op.arguments), **{k: filled(v) for k, v in op.options.items()})
 
 

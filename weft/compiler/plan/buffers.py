@@ -63,10 +63,10 @@ def lay_out(
             for name, size in sizes.items():
                 if size:
                     lives[name, number] = Life(size, slot.phase, slot.phase)
-    return Layout(outputs, lives, *plan_memory(lives, share))
+    return Layout(outputs, lives, *place_lives(lives, share))
 
 
-def plan_memory(lives: Mapping[Hashable, Life], share: bool = True) -> tuple[dict[Hashable, int], int]:
+def place_lives(lives: Mapping[Hashable, Life], share: bool = True) -> tuple[dict[Hashable, int], int]:
     """An offset for every key, and the size of the block. Largest first, each at the lowest place that is free."""
     offsets: dict[Hashable, int] = {}
     starts, ends, firsts, lasts = placed = np.zeros((4, len(lives)), np.int64)

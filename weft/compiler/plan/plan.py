@@ -14,7 +14,7 @@ from ...kernels.pool import get_pool
 from ...runtime import native
 from ..fuse.loops import HostCall, Launch, Lowering
 from ..graph.bodies import Repeat
-from ..graph.geometry import View
+from ..graph.geometry import Region
 from ..graph.graph import Argument, Captured, Constant, Fetched, Graph, Source, Value
 from ..passes.checks import has_checks, wrong_index
 from .buffers import Layout, address, aligned
@@ -191,7 +191,7 @@ class Plan:
 
     def array_of(self, value: Value) -> np.ndarray:
         """A value's memory as an array, for host calls."""
-        view: View = self.lowering.window(value)
+        view: Region = self.lowering.window(value)
         if view.root in self.offsets:
             at = self.offsets[view.root] + view.offset
             return np.ndarray(value.shape, value.dtype, self.memory, at, view.strides)

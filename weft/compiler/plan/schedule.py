@@ -16,7 +16,7 @@ from ..fuse.group import Group
 from ..fuse.groups import Fuser
 from ..fuse.kinds import merged, windows
 from ..fuse.loops import HostCall, Launch
-from ..graph.geometry import View, common_factors, contiguous_strides, squeezed, strides_over
+from ..graph.geometry import Region, common_factors, contiguous_strides, squeezed, strides_over
 from ..graph.graph import Captured, Graph, State, Value
 from ..passes.checks import may_fail
 
@@ -34,7 +34,7 @@ class Places:
     pairs of groups of which the first must come before the second, for all that to hold.
     """
 
-    homes: dict[Value, View]
+    homes: dict[Value, Region]
     order: list[tuple[Group, Group]]
     closing: list[State]
     late: set[int]
@@ -67,7 +67,7 @@ def in_place(graph: Graph, fuser: Fuser) -> Places:
 
     Nobody may read the old value too late, and nothing may be written before an error.
     """
-    homes: dict[Value, View] = {}
+    homes: dict[Value, Region] = {}
     order: list[tuple[Group, Group]] = []
     closing: list[State] = []
     readers: dict[Value, set[Group]] = {}
@@ -102,7 +102,7 @@ def in_place(graph: Graph, fuser: Fuser) -> Places:
         )
         others = [g for g in readers.get(old, ()) if g is not writer]
         if possible and waits.allows(others, writer):
-            homes[final] = View(old, 0, fuser.geometry(old).strides)
+            homes[final] = Region(old, 0, fuser.geometry(old).strides)
             order += [(g, writer) for g in (*failing, *others)]
         else:
             closing.append(state)
@@ -115,7 +115,7 @@ def in_place(graph: Graph, fuser: Fuser) -> Places:
     return Places(homes, order, closing, late)
 
 
-def beside(graph: Graph, fuser: Fuser, homes: dict[Value, View]) -> None:
+def beside(graph: Graph, fuser: Fuser, homes: dict[Value, Region]) -> None:
     """Let operands of assemblies be written straight into their windows, where nothing else needs them."""
     users, results = graph.users(), set(graph.results)
     for group in fuser.groups:
@@ -132,7 +132,7 @@ def beside(graph: Graph, fuser: Fuser, homes: dict[Value, View]) -> None:
             if maker is None or users[v] != [node] or node.inputs.count(v) > 1 or v in results or v in homes:
                 continue
             if maker.kind == "sweep" or (maker.kind == "anchor" and _addressable(maker, v, strides)):
-                homes[v] = View(node.output, offset, strides)
+                homes[v] = Region(node.output, offset, strides)
 
 
 def _addressable(group: Group, value: Value, strides: tuple[int, ...]) -> bool:

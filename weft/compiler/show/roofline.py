@@ -40,7 +40,7 @@ class MultiplyAdd(Kernel):
         f.store(f.total(total), f.arg(0), f.tid + 1)
 
 
-class Stream(Kernel):
+class StreamProbe(Kernel):
     """y ← x · 1.5 over large arrays."""
 
     def key(self) -> str:
@@ -77,7 +77,7 @@ def measured(threads: int) -> Roofline:
     work = 2 * CHAINS * ROUNDS * (target.vector_bytes // 4) * threads
     return Roofline(
         work / _fastest(probe, [address(numbers)], threads) / 1e9,
-        2 * STREAM / _fastest(Stream(), [start, start + STREAM], threads) / 1e9,
+        2 * STREAM / _fastest(StreamProbe(), [start, start + STREAM], threads) / 1e9,
     )
 
 

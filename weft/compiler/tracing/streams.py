@@ -15,7 +15,7 @@ from ...errors import WeftError
 from ...random import Generator
 from ...random.stream import BLOCK
 from ...tensor import Tensor
-from ..graph.graph import Draw, Slot
+from ..graph.graph import Draw, Hole
 
 __all__ = ["Place", "Stream", "Streams"]
 
@@ -140,9 +140,9 @@ class Streams:
         place = Place(stream, *source.reserve(rehearsal.words))
         stream.places.append(place)
         count = iter(range(1, 1 + len(parameters) + len(options)))
-        slot = lambda x: Slot(next(count)) if isinstance(x, Tensor) else x
-        arguments = [slot(p) for p in parameters]
-        op = Draw(sampler, source, arguments, {k: slot(v) for k, v in options.items()})
+        hole = lambda x: Hole(next(count)) if isinstance(x, Tensor) else x
+        arguments = [hole(p) for p in parameters]
+        op = Draw(sampler, source, arguments, {k: hole(v) for k, v in options.items()})
         return op, place, (np.shape(result), np.asarray(result).dtype)
 
     def restore(self) -> list[Stream]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..anchor import Node, Strides, Value, Whole
+from ..anchor import AnchorNode, AnchorValue, Strides, Whole
 from ..body import Access
 from ..kernel import Kernel
 from ..llvm.values import type_of
@@ -16,7 +16,7 @@ __all__ = ["attend", "attend_slopes"]
 Sizes = tuple[tuple[int, ...], tuple[int, int, int, int]]
 
 
-def _sizes(q: Value, k: Value, v: Value, mask: Value | None) -> Sizes | None:
+def _sizes(q: AnchorValue, k: AnchorValue, v: AnchorValue, mask: AnchorValue | None) -> Sizes | None:
     """Batch dimensions and (queries, keys, width, width of values); None where there is no native form."""
     kinds = {type_of(x.dtype) for x in (q, k, v)} | ({type_of(mask.dtype)} - {"i1"} if mask is not None else set())
     sizes = (q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1])
@@ -25,11 +25,11 @@ def _sizes(q: Value, k: Value, v: Value, mask: Value | None) -> Sizes | None:
     return q.shape[:-2], sizes
 
 
-def _accesses(values: Sequence[Value], strides: Sequence[Strides], first: int = 0) -> list[Access]:
+def _accesses(values: Sequence[AnchorValue], strides: Sequence[Strides], first: int = 0) -> list[Access]:
     return [Access(first + n, type_of(v.dtype), s) for n, (v, s) in enumerate(zip(values, strides, strict=True))]
 
 
-def _mask(mask: Value | None, access: Access | None, batch: tuple[int, ...]) -> Access | None:
+def _mask(mask: AnchorValue | None, access: Access | None, batch: tuple[int, ...]) -> Access | None:
     """The mask over (*batch, queries, keys), not moving along dimensions that it lacks or has once."""
     if mask is None:
         return None
@@ -42,7 +42,7 @@ def _of_rows(access: Access) -> Access:
     return Access(access.arg, access.kind, access.strides[:-1])
 
 
-def attend(node: Node, scale: float, causal: bool) -> Whole | None:
+def attend(node: AnchorNode, scale: float, causal: bool) -> Whole | None:
     """q, k, v and maybe a mask to the output and the logarithmic sums."""
     q, k, v, *rest = node.inputs
     mask = rest[0] if rest else None
@@ -59,7 +59,7 @@ def attend(node: Node, scale: float, causal: bool) -> Whole | None:
     return Whole(node, node.inputs, make)
 
 
-def attend_slopes(node: Node, scale: float, causal: bool) -> Whole | None:
+def attend_slopes(node: AnchorNode, scale: float, causal: bool) -> Whole | None:
     """g, q, k, v, maybe a mask, the output and the logarithmic sums to the gradients of q, k and v."""
     _, q, k, v, *rest = node.inputs
     mask = rest[0] if len(rest) == 3 else None

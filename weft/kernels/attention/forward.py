@@ -2,7 +2,7 @@
 
 A block of queries meets a block of keys at a time. Scores lie as (queries, keys) with lanes along the keys: the keys of a
 panel are transposed once for a block, and every product is a run of tiles, some rows by two vectors, whose sums stay in
-registers. `attention_grad.py` has the gradients.
+registers. `backward.py` has the gradients.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import ArgumentError, InvalidValueError
 from ..math.library import Math
 from .control import Control
-from .memory import Memory
+from .memory import MemoryAccess
 from .values import BITS, LLVM_TYPES, Val, is_float, literal
 
 __all__ = ["Function"]
@@ -23,7 +23,7 @@ __all__ = ["Function"]
 FLOAT_FLAGS = "contract"
 
 
-class Function(Memory, Control, Math):
+class Function(MemoryAccess, Control, Math):
     """The builder of one kernel: `define void @symbol(ptr %args, ptr %ctx, i64 %tid, i64 %nt)`."""
 
     def __init__(self, symbol: str, target: Any) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from .values import BITS, LLVM_TYPES, Val
 
-__all__ = ["Memory"]
+__all__ = ["MemoryAccess"]
 
 
-class Memory:
+class MemoryAccess:
     """Loads and stores; the builder `Function` supplies the instructions."""
 
     def arg(self, number: int) -> Val:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..anchor import Anchor, Node, Strides, Value
+from ..anchor import Anchor, AnchorNode, AnchorValue, Strides
 from ..body import Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
@@ -13,7 +13,7 @@ from .product import Product
 __all__ = ["product"]
 
 
-def product(node: Node, x: Value, y: Value) -> Anchor | None:
+def product(node: AnchorNode, x: AnchorValue, y: AnchorValue) -> Anchor | None:
     """(…, n, k) @ (…, k, m) with broadcast leading dimensions."""
     kind = type_of(node.output.dtype)
     if kind not in ("f32", "f64") or node.output.size == 0 or x.size == 0 or x.dtype != y.dtype:
@@ -21,7 +21,7 @@ def product(node: Node, x: Value, y: Value) -> Anchor | None:
     batch = node.output.shape[:-2]
     m, n, k = node.output.shape[-2], node.output.shape[-1], x.shape[-1]
 
-    def spread(value: Value, strides: Strides) -> Strides:
+    def spread(value: AnchorValue, strides: Strides) -> Strides:
         missing = len(batch) - (len(value.shape) - 2)
         lead = [0] * missing + [
             0 if size == 1 else stride for size, stride in zip(value.shape[:-2], strides[:-2], strict=True)

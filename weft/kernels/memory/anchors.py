@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..anchor import Anchor, Node, Strides, Value, Whole
+from ..anchor import Anchor, AnchorNode, AnchorValue, Strides, Whole
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
@@ -19,7 +19,7 @@ from .sparse import SampledProductKernel, SparseProductKernel, transposed_patter
 __all__ = ["add_at", "check_places", "combine_at", "read_at", "running", "sampled_product", "sparse_product"]
 
 
-def _is_native(node: Node, values: Sequence[Value], indices: Sequence[Value]) -> bool:
+def _is_native(node: AnchorNode, values: Sequence[AnchorValue], indices: Sequence[AnchorValue]) -> bool:
     kinds = [type_of(v.dtype) for v in (*values, *indices)]
     sizes = [v.size for v in (*values, *indices, node.output)]
     return all(kinds) and all(sizes) and all(v.dtype.kind in "iu" for v in indices)
@@ -32,7 +32,7 @@ class _Places:
     dimension but one) is no operand: the buffer is walked along that axis as along those it keeps.
     """
 
-    def __init__(self, indices: Sequence[Value], at: int, sizes: Sequence[int]) -> None:
+    def __init__(self, indices: Sequence[AnchorValue], at: int, sizes: Sequence[int]) -> None:
         self.shape = np.broadcast_shapes(*(v.shape for v in indices))
         self.at, self.count, self.sizes = at, len(indices), sizes
         found = ((n, self._counted(v, sizes[at + n])) for n, v in enumerate(indices))
@@ -40,7 +40,7 @@ class _Places:
         self.named = [(n, v) for n, v in enumerate(indices) if n not in self.counters]
         self.operands = tuple(v for _, v in self.named)
 
-    def _counted(self, index: Value, size: int) -> int | None:
+    def _counted(self, index: AnchorValue, size: int) -> int | None:
         """The axis of the places along which a known index tensor is 0, 1, 2, … below `size`."""
         if index.known is None or not 1 < index.size <= size or index.size != max(index.shape):
             return None
@@ -64,13 +64,13 @@ class _Places:
         return tuple(found)
 
 
-def _broadcast(value: Value, strides: Strides, rank: int) -> Strides:
+def _broadcast(value: AnchorValue, strides: Strides, rank: int) -> Strides:
     """Strides over more dimensions in front, 0 along those of size 1."""
     own = (0 if n == 1 else s for n, s in zip(value.shape, strides, strict=True))
     return (*(0,) * (rank - len(value.shape)), *own)
 
 
-def read_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Anchor | None:
+def read_at(node: AnchorNode, x: AnchorValue, indices: Sequence[AnchorValue], at: int) -> Anchor | None:
     """y = x[:, …, i₁, i₂, …] with `at` dimensions kept in front."""
     if not _is_native(node, (x,), indices):
         return None
@@ -84,7 +84,7 @@ def read_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Anchor |
     return Anchor(node, (x, *places.operands), shape, make)
 
 
-def add_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Whole | None:
+def add_at(node: AnchorNode, x: AnchorValue, indices: Sequence[AnchorValue], at: int) -> Whole | None:
     """Zeros with x added at the index tensors."""
     if not _is_native(node, (x,), indices):
         return None
@@ -103,7 +103,7 @@ def add_at(node: Node, x: Value, indices: Sequence[Value], at: int) -> Whole | N
     return Whole(node, (x, *places.operands), make)
 
 
-def combine_at(node: Node, combine: str, at: int) -> Whole | None:
+def combine_at(node: AnchorNode, combine: str, at: int) -> Whole | None:
     """A copy of x with a value put to, or combined with, what lies at the index tensors."""
     x, value, *indices = node.inputs
     if not _is_native(node, (x, value), indices) or x.dtype != value.dtype:
@@ -124,7 +124,7 @@ def combine_at(node: Node, combine: str, at: int) -> Whole | None:
     return anchor
 
 
-def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor | None:
+def sparse_product(node: AnchorNode, values: AnchorValue, x: AnchorValue, pattern: Any) -> Anchor | None:
     """A x for a sparse matrix with the given entries at the places of a pattern."""
     kind = type_of(x.dtype)
     if kind not in ("f32", "f64") or values.dtype != x.dtype or not (node.output.size and values.size):
@@ -151,7 +151,7 @@ def sparse_product(node: Node, values: Value, x: Value, pattern: Any) -> Anchor 
     return Anchor(node, (values, x, *known), node.output.shape, make)
 
 
-def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | None:
+def sampled_product(node: AnchorNode, a: AnchorValue, b: AnchorValue, pattern: Any) -> Anchor | None:
     """The entries of a bᵀ at the places of a pattern."""
     kind = type_of(a.dtype)
     if kind not in ("f32", "f64") or not (node.output.size and a.size):
@@ -166,7 +166,7 @@ def sampled_product(node: Node, a: Value, b: Value, pattern: Any) -> Anchor | No
     return Anchor(node, (a, b, *known), node.output.shape, make)
 
 
-def running(node: Node, combine: str, dim: int, reverse: bool = False) -> Anchor | None:
+def running(node: AnchorNode, combine: str, dim: int, reverse: bool = False) -> Anchor | None:
     """The inputs, all of one shape and type, combined from one end of dimension `dim` on; see `Scan`."""
     first = node.inputs[0]
     kind, places = type_of(first.dtype), combine in IS_RECORD
@@ -183,7 +183,7 @@ def running(node: Node, combine: str, dim: int, reverse: bool = False) -> Anchor
     return Anchor(node, node.inputs, node.output.shape, make)
 
 
-def check_places(node: Node) -> Whole | None:
+def check_places(node: AnchorNode) -> Whole | None:
     """The check of an index tensor as a kernel."""
     (index,), p = node.inputs, node.params
     kind = type_of(index.dtype)

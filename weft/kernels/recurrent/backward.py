@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..llvm.builder import Function
 from ..llvm.values import Val
-from .forward import Place, TimeLoop
+from .forward import TimeLoop, Units
 
 __all__ = ["GruBackward", "LstmBackward", "ReluBackward", "TanhBackward"]
 
@@ -20,13 +20,13 @@ class BackwardLoop(TimeLoop):
 
     vectors, first = 2, 1
 
-    def begin(self, f: Function, at: Place) -> None:
+    def begin(self, f: Function, at: Units) -> None:
         self.cell(f, at, at.load("g_final") + at.load("g"), True)
 
-    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+    def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:
         self.cell(f, at, sums[0] + at.load("g"), False)
 
-    def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
+    def cell(self, f: Function, at: Units, g: Val, begins: bool) -> None:
         """The gradients at one cell from that of its state; `begins`: nothing has come from later steps."""
         raise NotImplementedError
 
@@ -37,7 +37,7 @@ class TanhBackward(BackwardLoop):
     operands, results, left = ("g", "g_final", "weight", "outputs"), ("deltas",), "deltas"
     cost = 10
 
-    def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
+    def cell(self, f: Function, at: Units, g: Val, begins: bool) -> None:
         h = at.load("outputs")
         at.store(g * (1.0 - h * h), "deltas")
 
@@ -48,7 +48,7 @@ class ReluBackward(BackwardLoop):
     operands, results, left = TanhBackward.operands, TanhBackward.results, "deltas"
     cost = 10
 
-    def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
+    def cell(self, f: Function, at: Units, g: Val, begins: bool) -> None:
         at.store(f.select(at.load("outputs") > 0.0, g, 0.0), "deltas")
 
 
@@ -59,7 +59,7 @@ class LstmBackward(BackwardLoop):
     results, left = ("deltas", "carried"), "deltas"
     cost = 30
 
-    def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
+    def cell(self, f: Function, at: Units, g: Val, begins: bool) -> None:
         enter, forget, proposal, leave = (at.load("gates", q) for q in range(4))
         bent = at.load("bent")
         g_cell = at.load("g_cell" if begins else "carried") + g * leave * (1.0 - bent * bent)
@@ -77,7 +77,7 @@ class GruBackward(BackwardLoop):
     results, left = ("deltas", "turned", "carried"), "turned"
     cost = 25
 
-    def cell(self, f: Function, at: Place, g: Val, begins: bool) -> None:
+    def cell(self, f: Function, at: Units, g: Val, begins: bool) -> None:
         reset, update, new = (at.load("gates", q) for q in range(3))
         g = g if begins else g + at.load("carried")
         g_new = g * (1.0 - update) * (1.0 - new * new)

@@ -15,7 +15,7 @@ from math import log, prod
 from typing import Any
 
 from ...runtime.threads import get_num_threads
-from ..anchor import Node, Strides, Whole
+from ..anchor import AnchorNode, Strides, Whole
 from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.target import PROCESSORS
@@ -24,7 +24,7 @@ from ..math.tables import EXP2
 from ..math.tools import FORMATS
 from ..matmul.pack import hide, pack
 
-__all__ = ["GruForward", "LstmForward", "Place", "ReluForward", "TanhForward", "TimeLoop", "time_loop"]
+__all__ = ["GruForward", "LstmForward", "ReluForward", "TanhForward", "TimeLoop", "Units", "time_loop"]
 
 SERIAL_FLOPS = 20_000
 MEETING = 1000  # cycles that a barrier costs with the waiting
@@ -32,7 +32,7 @@ MOST_ROWS = 12
 
 
 @dataclass(frozen=True)
-class Stream:
+class TimeSeries:
     """Element (step, row, column) of an array: `start` + Σ index · stride elements from argument word `word`.
 
     `gates` parts of as many columns as there are units lie beside each other.
@@ -71,7 +71,9 @@ class TimeLoop(Kernel):
     vectors = 1  # of units in a panel
     cost: int  # cycles of a cell for a vector of units, about
 
-    def __init__(self, kind: str, sizes: Sizes, streams: dict[str, Stream], weight: Stream, threads: int) -> None:
+    def __init__(
+        self, kind: str, sizes: Sizes, streams: dict[str, TimeSeries], weight: TimeSeries, threads: int
+    ) -> None:
         self.kind, self.sizes, self.streams, self.weight, self.threads = kind, sizes, streams, weight, threads
         size, n = BITS[kind] // 8, sizes
         self.flops = n.steps * n.rows * n.units * (2 * n.depth * self.gates + self.cost)
@@ -85,11 +87,11 @@ class TimeLoop(Kernel):
     def key(self) -> str:
         return f"{type(self).__name__} {self.kind} {self.sizes} {self.streams} {self.weight} {self.threads}"
 
-    def begin(self, f: Function, at: Place) -> None:
+    def begin(self, f: Function, at: Units) -> None:
         """What is done at each row and unit before the first product."""
         raise NotImplementedError
 
-    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+    def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:
         """One step of the cell at some units of one row, given the sums of its gates."""
         raise NotImplementedError
 
@@ -97,7 +99,7 @@ class TimeLoop(Kernel):
         _Writer(self, f).write()
 
 
-def time_loop(loop: type[TimeLoop], node: Node, falling: bool) -> Whole | None:
+def time_loop(loop: type[TimeLoop], node: AnchorNode, falling: bool) -> Whole | None:
     """The kernel of an operation; `falling`: the last step in memory is the first in the loop.
 
     Streams have one row for all, a row for each row of the batch, for each at each step, or for each before and after
@@ -120,21 +122,21 @@ def time_loop(loop: type[TimeLoop], node: Node, falling: bool) -> Whole | None:
             slots = shape[0] // rows if down else 1
             each = (-rows if falling else rows) * below if slots > 1 else 0
             start = (1 - slots) * each if falling else 0
-            streams[name] = Stream(number, (each, below, across), start, shape[-1] // units)
+            streams[name] = TimeSeries(number, (each, below, across), start, shape[-1] // units)
             if slots > steps:
                 streams[f"next_{name}"] = replace(streams[name], start=start + each)
-        return loop(kind, sizes, streams, Stream(word, order), get_num_threads())
+        return loop(kind, sizes, streams, TimeSeries(word, order), get_num_threads())
 
     return Whole(node, node.inputs, make)
 
 
-class Place:
+class Units:
     """Some units of a row at one step, as a cell sees them."""
 
     def __init__(self, writer: _Writer, bases: dict[str, Val], row: Any, vector: int, mask: Val | None) -> None:
         self.writer, self.bases, self.row, self.vector, self.mask = writer, bases, row, vector, mask
 
-    def _index(self, stream: Stream, gate: int) -> Any:
+    def _index(self, stream: TimeSeries, gate: int) -> Any:
         column = (gate * self.writer.loop.sizes.units + self.vector * self.writer.lanes) * stream.strides[2]
         return self.row * stream.strides[1] + column
 
@@ -253,7 +255,7 @@ class _Writer:
         bases = self.bases(self.f.index(0), row, unit)
         with self.f.loop(0, rows, runs=True) as run:
             for v in range(-(-units // self.lanes)):
-                self.loop.begin(self.f, Place(self, bases, run.i, v, self.mask(units, v)))
+                self.loop.begin(self.f, Units(self, bases, run.i, v, self.mask(units, v)))
 
     def tile(self, step: Val, row: Val, rows: int, unit: Val, units: int) -> None:
         """A product and the cells that take its sums, row by row."""
@@ -268,7 +270,7 @@ class _Writer:
             for v in range(vectors):
                 numbers = [run.i * each + (q * vectors + v) for q in range(loop.gates)]
                 mine = [f.load(tile, number * self.lanes, loop.kind, self.lanes) for number in numbers]
-                loop.step(f, Place(self, bases, run.i, v, self.mask(units, v)), mine)
+                loop.step(f, Units(self, bases, run.i, v, self.mask(units, v)), mine)
 
     def sums(self, step: Val, row: Val, panel: Val, rows: int, vectors: int) -> list[Val]:
         """For each row, gate and vector of units the sum over k."""
@@ -328,7 +330,7 @@ class ForwardLoop(TimeLoop):
 
     left, first = "hidden", 0
 
-    def begin(self, f: Function, at: Place) -> None:
+    def begin(self, f: Function, at: Units) -> None:
         for name in ("hidden", "cell"):
             if name in self.streams:
                 at.store(at.load(f"first_{name}"), name)
@@ -340,7 +342,7 @@ class TanhForward(ForwardLoop):
     operands, results = ("x", "first_hidden", "weight"), ("hidden",)
     vectors, cost = 2, 20
 
-    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+    def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:
         at.store(tanh(f, sums[0] + at.load("x")), "next_hidden")
 
 
@@ -350,7 +352,7 @@ class ReluForward(ForwardLoop):
     operands, results = TanhForward.operands, TanhForward.results
     vectors, cost = 2, 5
 
-    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+    def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:
         at.store(f.maximum(sums[0] + at.load("x"), 0.0), "next_hidden")
 
 
@@ -360,7 +362,7 @@ class LstmForward(ForwardLoop):
     operands, results = ("x", "first_hidden", "first_cell", "weight"), ("hidden", "cell", "gates", "bent")
     gates, cost = 4, 100
 
-    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+    def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:
         total = [s + at.load("x", q) for q, s in enumerate(sums)]
         enter, forget, leave = (sigmoid(f, total[q]) for q in (0, 1, 3))
         proposal = tanh(f, total[2])
@@ -379,7 +381,7 @@ class GruForward(ForwardLoop):
     operands, results = ("x", "first_hidden", "weight", "bias"), ("hidden", "gates", "inner")
     gates, cost = 3, 70
 
-    def step(self, f: Function, at: Place, sums: Sequence[Val]) -> None:
+    def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:
         inner = [s + at.load("bias", q) for q, s in enumerate(sums)] if "bias" in self.streams else sums
         reset, update = (sigmoid(f, inner[q] + at.load("x", q)) for q in (0, 1))
         new = tanh(f, at.load("x", 2) + reset * inner[2])

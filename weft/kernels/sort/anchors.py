@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..anchor import Anchor, Node, Strides
+from ..anchor import Anchor, AnchorNode, Strides
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
@@ -22,7 +22,9 @@ __all__ = ["counted"]
 LONGEST = 1 << 31  # lines and tables: places are kept in 32 bits
 
 
-def ordered(node: Node, dim: int, descending: bool = False, find: str = "places", count: int = 1) -> Anchor | None:
+def ordered(
+    node: AnchorNode, dim: int, descending: bool = False, find: str = "places", count: int = 1
+) -> Anchor | None:
     """The places of the first `count` elements in order along `dim`, or of one that is found in each line."""
     (x,) = node.inputs
     kind = type_of(x.dtype)
@@ -37,7 +39,7 @@ def ordered(node: Node, dim: int, descending: bool = False, find: str = "places"
     return Anchor(node, (x,), node.output.shape, make)
 
 
-def median(node: Node, dim: int, known: bool) -> Anchor | None:
+def median(node: AnchorNode, dim: int, known: bool) -> Anchor | None:
     """The lower median along `dim`; NaN if there is one, or (`known`) of what is not NaN."""
     anchor, (x,) = ordered(node, dim, False, "nanmedian" if known else "median"), node.inputs
     if anchor is None or x.shape[dim] < LONG:
@@ -51,7 +53,7 @@ def median(node: Node, dim: int, known: bool) -> Anchor | None:
     return Anchor(node, (x,), node.output.shape, make)
 
 
-def first_few(node: Node, dim: int, count: int, largest: bool) -> Anchor | None:
+def first_few(node: AnchorNode, dim: int, count: int, largest: bool) -> Anchor | None:
     """The places of the `count` largest or smallest elements along `dim`, in order."""
     anchor, (x,) = ordered(node, dim, largest, "places", count), node.inputs
     if anchor is None or count > MOST or x.shape[dim] < SPARSE * count:
@@ -63,7 +65,7 @@ def first_few(node: Node, dim: int, count: int, largest: bool) -> Anchor | None:
     return Anchor(node, (x,), node.output.shape, make)
 
 
-def entered(node: Node, right: bool) -> Anchor | None:
+def entered(node: AnchorNode, right: bool) -> Anchor | None:
     """Where values (…, m) would enter sorted lines (…, n), or one line (n,)."""
     line, values = node.inputs
     kinds, shape = [type_of(v.dtype) for v in node.inputs], values.shape
@@ -82,7 +84,7 @@ def entered(node: Node, right: bool) -> Anchor | None:
     return Anchor(node, (line, values), shape, make, "i64")
 
 
-def counted(node: Node, bins: int, low: float, high: float) -> Anchor | None:
+def counted(node: AnchorNode, bins: int, low: float, high: float) -> Anchor | None:
     """The counts of a histogram whose range is known."""
     (x,), kind = node.inputs, type_of(node.inputs[0].dtype)
     if kind not in ("f32", "f64") or not x.size or bins >= LONGEST // 2 or not -np.inf < low < high < np.inf:

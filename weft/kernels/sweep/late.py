@@ -19,26 +19,26 @@ class LateSums:
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
-        self.f, self.sweep, self.plan = writer.f, writer.sweep, writer.plan
+        self.f, self.sweep, self.order = writer.f, writer.sweep, writer.order
         self.items, self.space, self.lanes = writer.items, writer.space, writer.lanes
         self.partial: Val | None = None  # the sums of the present piece
 
     def slot(self, number: int, lanes: int) -> Any:
         """The place of the partial sum for the present index, in elements of its type."""
-        (at, dims, _), index = self.plan.sums[number], self.writer.index
+        (at, dims, _), index = self.order.sums[number], self.writer.index
         place: Any = 0
         for d in dims:
             place = index[d] if isinstance(place, int) and place == 0 else place * self.space[d] + index[d]
-        if self.plan.axis not in dims and lanes > 1:
+        if self.order.axis not in dims and lanes > 1:
             place = place * lanes if not isinstance(place, int) or place else 0
         return self.f.index(place) + at // (BITS[self.items[number].kind] // 8 or 1)
 
     def sum_lanes(self, number: int) -> int:
         """How many lanes each partial sum has in memory."""
         item = self.items[number]
-        if self.plan.axis is None or self.plan.axis in self.plan.sums[number][1]:
+        if self.order.axis is None or self.order.axis in self.order.sums[number][1]:
             return 1
-        return self.lanes if self.items[item.source].mask[self.plan.axis] else 1
+        return self.lanes if self.items[item.source].mask[self.order.axis] else 1
 
     def add(self, number: int) -> None:
         """Add the present element to the partial sum."""
@@ -48,11 +48,11 @@ class LateSums:
 
     def add_value(self, number: int, value: Val) -> None:
         f, item = self.f, self.items[number]
-        wide = self.plan.axis is not None and self.items[item.source].mask[self.plan.axis]
+        wide = self.order.axis is not None and self.items[item.source].mask[self.order.axis]
         lanes = self.lanes if wide else 1
         value = f.splat(value, lanes)
         place = self.slot(number, lanes)
-        mask = self.writer.mask if lanes > 1 and self.plan.axis in self.plan.sums[number][1] else None
+        mask = self.writer.mask if lanes > 1 and self.order.axis in self.order.sums[number][1] else None
         old = f.load(self.partial, place, item.kind, lanes, mask)
         new = item.value.combine(f, old, value)
         if self.writer.mask is not None and lanes > 1 and mask is None:
@@ -62,16 +62,16 @@ class LateSums:
     def add_outer(self, turn: int) -> None:
         """Late reductions of values that are known once a row."""
         for number, item in enumerate(self.items):
-            if item.what == "late" and self.plan.levels[item.source] < 2 and self.plan.passes[item.source] == turn:
+            if item.what == "late" and self.order.levels[item.source] < 2 and self.order.passes[item.source] == turn:
                 self.add(number)
 
     def start_piece(self, number: Any) -> None:
         """Let late reductions sum into piece `number` of the workspace from now on."""
         f = self.f
-        if not self.plan.sums:
+        if not self.order.sums:
             return
-        self.partial = f.offset(f.arg(self.sweep.workspace_word), f.index(number) * self.plan.piece, "u8")
-        for number, (at, _, count) in self.plan.sums.items():
+        self.partial = f.offset(f.arg(self.sweep.workspace_word), f.index(number) * self.order.piece, "u8")
+        for number, (at, _, count) in self.order.sums.items():
             item = self.items[number]
             total = count * self.sum_lanes(number)
             one = f.const(item.kind, item.value.identity(item.kind))
@@ -82,13 +82,13 @@ class LateSums:
 
     def combine(self) -> None:
         """Add up the pieces in order, and store."""
-        f, plan = self.f, self.plan
+        f, order = self.f, self.order
         base = f.arg(self.sweep.workspace_word)
         for access, number in self.sweep.stores:
             item = self.items[number]
             if item.what != "late":
                 continue
-            at, dims, count = plan.sums[number]
+            at, dims, count = order.sums[number]
             wide = self.sum_lanes(number)
             even = bool(dims) and self.space[dims[-1]] % self.lanes == 0
             lanes = self.lanes if wide == 1 and even else 1
@@ -96,7 +96,7 @@ class LateSums:
             with f.loop(lo, hi, lanes) as loop:
                 start = f.const(item.kind, item.value.identity(item.kind), wide if wide > 1 else lanes)
                 with f.loop(0, self.sweep.pieces, carry=[start]) as inner:
-                    memory = f.offset(base, inner.i * plan.piece + at, "u8")
+                    memory = f.offset(base, inner.i * order.piece + at, "u8")
                     part = f.load(memory, loop.i * wide, item.kind, wide if wide > 1 else lanes)
                     inner.next([item.value.combine(f, inner.carry[0], part)])
                 total = inner.results[0]

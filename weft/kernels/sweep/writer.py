@@ -20,15 +20,16 @@ COPIES = 4  # how often a short body is written side by side
 class Writer:
     """Writes one sweep with a builder."""
 
-    def __init__(self, f: Function, sweep: Sweep, plan: LoopOrder) -> None:
-        self.f, self.sweep, self.plan = f, sweep, plan
+    def __init__(self, f: Function, sweep: Sweep, order: LoopOrder) -> None:
+        self.f, self.sweep, self.order = f, sweep, order
         self.items, self.space = sweep.items, sweep.space
         self.tid = f.index(0) if sweep.serial else f.tid
         widest = max(
-            (BITS[i.kind] for n, i in enumerate(self.items) if plan.axis is not None and i.mask[plan.axis]), default=32
+            (BITS[i.kind] for n, i in enumerate(self.items) if order.axis is not None and i.mask[order.axis]),
+            default=32,
         )
-        size = 1 if plan.axis is None else self.space[plan.axis]
-        self.lanes = 1 if plan.axis is None else max(1, f.target.vector_bytes * 8 // max(widest, 8))
+        size = 1 if order.axis is None else self.space[order.axis]
+        self.lanes = 1 if order.axis is None else max(1, f.target.vector_bytes * 8 // max(widest, 8))
         if widest == 1:
             self.lanes = f.target.vector_bytes
         while self.lanes > 4 and self.lanes // 2 >= size:
@@ -55,7 +56,7 @@ class Writer:
         return any(number in layer for layer in self.env)
 
     def wide(self, item: Item) -> bool:
-        return self.plan.axis is not None and item.mask[self.plan.axis]
+        return self.order.axis is not None and item.mask[self.order.axis]
 
     def compute(self, number: int, level: int) -> None:
         """Put one load, constant or step into the present layer."""
@@ -67,7 +68,7 @@ class Writer:
             return
         if item.what == "load":
             lanes = self.lanes if self.wide(item) else 1
-            axis = self.plan.axis if self.plan.axis is not None else 0
+            axis = self.order.axis if self.order.axis is not None else 0
             value = item.value.load(self.f, self.index, axis, lanes, self.mask if lanes > 1 else None)
         elif item.what == "step":
             value = run_step(self.f, item.value, _Lookup(self))
@@ -78,20 +79,20 @@ class Writer:
     def compute_level(self, level: int, turn: int, only: set[int] | None = None) -> None:
         """Everything that belongs to a loop level and is known by the given pass."""
         for number, item in enumerate(self.items):
-            if self.plan.levels[number] != level or item.what in ("rows", "late"):
+            if self.order.levels[number] != level or item.what in ("rows", "late"):
                 continue
-            if self.plan.passes[number] <= turn and (only is None or number in only):
+            if self.order.passes[number] <= turn and (only is None or number in only):
                 self.compute(number, level)
 
     def store_level(self, level: int, turn: int) -> None:
         for access, number in self.sweep.stores:
             item = self.items[number]
-            if item.what != "late" and self.plan.levels[number] == level and self.plan.passes[number] == turn:
+            if item.what != "late" and self.order.levels[number] == level and self.order.passes[number] == turn:
                 self.put(access, number)
 
     def put(self, access: Access, number: int) -> None:
         lanes = self.lanes if self.wide(self.items[number]) else 1
-        axis = self.plan.axis if self.plan.axis is not None else 0
+        axis = self.order.axis if self.order.axis is not None else 0
         mask = self.mask if lanes > 1 else None
         access.store(
             self.f,
@@ -105,32 +106,32 @@ class Writer:
 
     # --------------------------------------------------------------------------------- the whole
     def write(self) -> None:
-        f, plan = self.f, self.plan
-        if plan.scratch:
+        f, order = self.f, self.order
+        if order.scratch:
             base = f.arg(self.sweep.scratch_word)
-            self.private = f.offset(base, self.tid * plan.scratch, "u8")
+            self.private = f.offset(base, self.tid * order.scratch, "u8")
         self.compute_level(0, 0)
-        if not plan.outer and not plan.inner:
+        if not order.outer and not order.inner:
             self.late.start_piece(0)
             self.env.append({})
             self.row()
         else:
             self.rows_loop()
-        if plan.sums:
+        if order.sums:
             if not self.sweep.serial:
                 f.barrier()
             self.env = [{}]
             self.late.combine()
 
     def rows_loop(self) -> None:
-        f, plan = self.f, self.plan
-        sizes = [self.space[d] for d in plan.outer]
-        if plan.across:
+        f, order = self.f, self.order
+        sizes = [self.space[d] for d in order.outer]
+        if order.across:
             sizes[-1] = -(-sizes[-1] // self.lanes)
         chunks, chunk = 1, None
-        if self.sweep.rows is None and plan.axis is not None and self.space[plan.axis] > CHUNK:
+        if self.sweep.rows is None and order.axis is not None and self.space[order.axis] > CHUNK:
             chunk = CHUNK
-            chunks = -(-self.space[plan.axis] // chunk)
+            chunks = -(-self.space[order.axis] // chunk)
             self.long = self.long_store()
             if self.long is not None:
                 self.past = self.long.arg not in {i.value.arg for i in self.items if i.what == "load"}
@@ -139,7 +140,7 @@ class Writer:
         count = 1
         for s in sizes:
             count *= s
-        if not plan.sums or self.sweep.serial:
+        if not order.sums or self.sweep.serial:
             self.late.start_piece(0)
             lo, hi = (f.index(0), f.index(count)) if self.sweep.serial else f.split(count)
             self.some_rows(lo, hi, sizes, chunk)
@@ -153,7 +154,7 @@ class Writer:
 
     def long_store(self) -> Access | None:
         """A store along one row so long that no cache keeps it; rather one into memory that the sweep does not read."""
-        if self.plan.outer or self.plan.sums or len(self.plan.inner) != 1 or self.sweep.nbytes < NEAR.all:
+        if self.order.outer or self.order.sums or len(self.order.inner) != 1 or self.sweep.nbytes < NEAR.all:
             return None
         whole = lambda access: BITS[access.kind] * self.lanes == 8 * self.f.target.vector_bytes
         stores = [access for access, _ in self.sweep.stores if whole(access) and access.strides == (1,)]
@@ -168,7 +169,7 @@ class Writer:
 
     def some_rows(self, lo: Val, hi: Val, sizes: list[int], chunk: int | None) -> None:
         """The rows with these numbers; `sizes` are those of the outer loops, the last one counts chunks of a row."""
-        f, plan = self.f, self.plan
+        f, order = self.f, self.order
         with f.loop(lo, hi) as loop:
             self.env.append({})
             rest: Any = loop.i
@@ -185,10 +186,10 @@ class Writer:
                     rest = f.cast(unsigned // size, "i64")
             places.reverse()
             self.chunk_start = places.pop() if chunk is None or sizes[-1] == 1 else places.pop() * chunk
-            for d, place in zip(plan.outer, places, strict=True):
+            for d, place in zip(order.outer, places, strict=True):
                 self.index[d] = place
-            if plan.across:
-                axis = plan.axis
+            if order.across:
+                axis = order.axis
                 start = self.index[axis]
                 self.index[axis] = start if isinstance(start, int) else start * self.lanes
                 if self.space[axis] % self.lanes:
@@ -201,33 +202,33 @@ class Writer:
 
     def row(self) -> None:
         """All passes over one row."""
-        plan, items = self.plan, self.items
-        for turn in range(plan.last + 1):
+        order, items = self.order, self.items
+        for turn in range(order.last + 1):
             self.compute_level(0, turn)
             self.compute_level(1, turn)
-            if not plan.inner:  # rows of one element
+            if not order.inner:  # rows of one element
                 for number, item in enumerate(items):
-                    if item.what == "rows" and plan.passes[item.source] == turn:
+                    if item.what == "rows" and order.passes[item.source] == turn:
                         total = prepared(self.f, item, self.find(item.source))
                         self.env[-1][number] = finished(self.f, item, total)
             self.late.add_outer(turn)
             self.store_level(0, turn)
             self.store_level(1, turn)
-            needed = set(plan.needed(turn))
+            needed = set(order.needed(turn))
             sums = [
                 n
                 for n, i in enumerate(items)
                 if i.what in ("rows", "late")
-                and plan.passes[i.source] == turn
-                and plan.levels[i.source] > 1
+                and order.passes[i.source] == turn
+                and order.levels[i.source] > 1
                 and (i.what == "rows" or not self.in_memory(i))
             ]
             late = [
                 n
                 for n, i in enumerate(items)
                 if i.what == "late"
-                and plan.passes[i.source] == turn
-                and plan.levels[i.source] > 1
+                and order.passes[i.source] == turn
+                and order.levels[i.source] > 1
                 and self.in_memory(i)
             ]
             if needed or sums or late:
@@ -237,19 +238,19 @@ class Writer:
 
     def start(self, number: int) -> Val:
         item = self.items[number]
-        lanes = self.lanes if self.plan.axis is not None and self.items[item.source].mask[self.plan.axis] else 1
+        lanes = self.lanes if self.order.axis is not None and self.items[item.source].mask[self.order.axis] else 1
         return self.f.const(item.kind, item.value.identity(item.kind), lanes)
 
     def in_memory(self, item: Item) -> bool:
         """A late reduction that keeps an inner size: it has many partial sums for one row, each with a place in memory."""
-        return any(item.mask[d] for d in self.plan.inner)
+        return any(item.mask[d] for d in self.order.inner)
 
     def finish_row_sum(self, number: int, total: Val) -> None:
         item, f = self.items[number], self.f
         if item.what == "late":
             self.late.add_value(number, total)
             return
-        if total.lanes > 1 and not self.plan.across:
+        if total.lanes > 1 and not self.order.across:
             total = fold(f, item.value, total)
         self.env[-1][number] = finished(f, item, total)
 
@@ -258,14 +259,14 @@ class Writer:
         self, depth: int, turn: int, needed: set[int], sums: list[int], late: list[int], carry: list[Val]
     ) -> list[Val]:
         """The inner loops from `depth` on; returns the totals of the reductions that are carried."""
-        f, plan = self.f, self.plan
-        d = plan.inner[depth]
+        f, order = self.f, self.order
+        d = order.inner[depth]
         level = 2 + depth
-        if depth + 1 < len(plan.inner) or plan.across or d != plan.axis:
+        if depth + 1 < len(order.inner) or order.across or d != order.axis:
             with f.loop(0, self.space[d], carry=carry) as loop:
                 self.index[d] = loop.i
                 self.env.append({})
-                if depth + 1 < len(plan.inner):
+                if depth + 1 < len(order.inner):
                     self.compute_level(level, turn, needed)
                     self.store_level(level, turn)
                     loop.next(self.nest(depth + 1, turn, needed, sums, late, loop.carry))
@@ -370,12 +371,12 @@ class Writer:
         self, level: int, turn: int, needed: set[int], sums: list[int], late: list[int], carry: list[Val]
     ) -> list[Val]:
         """One vector of elements: compute, keep, store, add to the reductions."""
-        f, plan = self.f, self.plan
-        for number in plan.kept:
-            if number in needed and plan.kept[number] < turn:
+        f, order = self.f, self.order
+        for number in order.kept:
+            if number in needed and order.kept[number] < turn:
                 self.env[-1][number] = self.kept_row(number)
         self.compute_level(level, turn, needed)
-        for number, first in plan.kept.items():
+        for number, first in order.kept.items():
             if first == turn:
                 value = f.splat(self.find(number), self.lanes)
                 f.store(value, self.private, self.row_place(number), self.mask if self.lanes > 1 else None)
@@ -400,14 +401,14 @@ class Writer:
 
     def row_place(self, number: int) -> Any:
         """Where in private memory a kept row holds the present element."""
-        f, plan = self.f, self.plan
+        f, order = self.f, self.order
         at: Any = 0
-        for d in plan.inner:
+        for d in order.inner:
             at = at * self.space[d] + self.index[d] if not isinstance(at, int) or at else self.index[d]
-        if plan.across and not isinstance(at, int):
+        if order.across and not isinstance(at, int):
             at = at * self.lanes
         bits = BITS[self.items[number].kind] // 8 or 1
-        return f.index(at) + plan.rows_at[number] // bits
+        return f.index(at) + order.rows_at[number] // bits
 
     def kept_row(self, number: int) -> Val:
         kind = self.items[number].kind

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.threads import get_num_threads
-from ..anchor import Anchor, Node, Strides, Value, Whole
+from ..anchor import Anchor, AnchorNode, AnchorValue, Strides, Whole
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
@@ -21,7 +21,7 @@ from .winograd import choose_forward, choose_input_grad, choose_weight_grad
 __all__ = ["convolve", "convolve_kernel", "fold", "max_pool", "max_pool_slope", "resample"]
 
 
-def windows_of(node: Node, x: Value, y: Value, w: Value, params: dict[str, Any]) -> Any:
+def windows_of(node: AnchorNode, x: AnchorValue, y: AnchorValue, w: AnchorValue, params: dict[str, Any]) -> Any:
     """The shape of a convolution between images x and y with kernels w; None where there is no native form."""
     if len(x.shape) not in (3, 4) or type_of(x.dtype) not in ("f32", "f64") or not (x.size and y.size and w.size):
         return None
@@ -66,7 +66,7 @@ def _images_body(body: Body) -> Body:
     )
 
 
-def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | None:
+def convolve(node: AnchorNode, x: AnchorValue, w: AnchorValue, adjoint: bool = False) -> Anchor | None:
     """The convolution of images with kernels, or its adjoint, which spreads images over larger ones."""
     shape = windows_of(node, *((node.output, x) if adjoint else (x, node.output)), w, node.params)
     if shape is None or x is w:  # one value cannot lie both as an image and as kernels
@@ -84,7 +84,7 @@ def convolve(node: Node, x: Value, w: Value, adjoint: bool = False) -> Anchor | 
     return anchor
 
 
-def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
+def convolve_kernel(node: AnchorNode, x: AnchorValue, y: AnchorValue) -> Anchor | None:
     """The kernels that a convolution of x must have had, weighted by y: the gradient of the weights."""
     shape = windows_of(node, x, y, node.output, node.params)
     if shape is None:
@@ -100,7 +100,7 @@ def convolve_kernel(node: Node, x: Value, y: Value) -> Anchor | None:
     return anchor
 
 
-def _pool_shape(images: Value, params: dict[str, Any]) -> Any:
+def _pool_shape(images: AnchorValue, params: dict[str, Any]) -> Any:
     if len(images.shape) not in (3, 4) or type_of(images.dtype) not in ("f32", "f64"):
         return None
     one, zero = ((1,), (0,)) if len(images.shape) == 3 else ((), ())
@@ -116,7 +116,7 @@ def _pool_shape(images: Value, params: dict[str, Any]) -> Any:
     )
 
 
-def max_pool(node: Node) -> Whole | None:
+def max_pool(node: AnchorNode) -> Whole | None:
     """The largest of each window and its number there."""
     (x,), (largest, winner) = node.inputs, node.outputs
     shape = _pool_shape(x, node.params)
@@ -134,7 +134,7 @@ def max_pool(node: Node) -> Whole | None:
     return anchor
 
 
-def max_pool_slope(node: Node) -> Whole | None:
+def max_pool_slope(node: AnchorNode) -> Whole | None:
     """Gradients brought back to the elements that were largest."""
     g, winner = node.inputs
     shape = _pool_shape(node.output, node.params)
@@ -152,7 +152,7 @@ def max_pool_slope(node: Node) -> Whole | None:
     return anchor
 
 
-def fold(node: Node, dims: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Anchor | None:
+def fold(node: AnchorNode, dims: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Anchor | None:
     """Windows (…, count at each of `dims`, …, *sizes) added into lines (…, length at each of `dims`, …)."""
     (x,), out, kind = node.inputs, node.output, type_of(node.output.dtype)
     if kind in (None, "i1") or not (x.size and out.size):
@@ -171,7 +171,7 @@ def fold(node: Node, dims: Sequence[int], strides: Sequence[int], dilations: Seq
     return Anchor(node, (x,), out.shape, make)
 
 
-def resample(node: Node, x: Value, dim: int, taps: Any, transposed: bool) -> Anchor | None:
+def resample(node: AnchorNode, x: AnchorValue, dim: int, taps: Any, transposed: bool) -> Anchor | None:
     """The lines of x along `dim` times the sparse matrix (outputs, length) of taps, or its transpose."""
     out, kind = node.output, type_of(node.output.dtype)
     if kind not in ("f32", "f64") or not (x.size and out.size):
