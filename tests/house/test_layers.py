@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -81,7 +82,13 @@ def modules() -> dict[str, Path]:
 
 @functools.cache
 def imports() -> tuple[Import, ...]:
-    return tuple(dict.fromkeys(edge for module, file in modules().items() for edge in _Reader(module, file).edges()))
+    """All of them; a million parts of syntax trees, which the collector would go through time and again."""
+    gc.disable()
+    try:
+        found = (edge for module, file in modules().items() for edge in _Reader(module, file).edges())
+        return tuple(dict.fromkeys(found))
+    finally:
+        gc.enable()
 
 
 ORDER = " ".join(LAYERS.values()).split()
