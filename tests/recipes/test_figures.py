@@ -64,6 +64,9 @@ CASES = [
     Case(
         "word-lstm", (at_most("test_loss", 4.75), at_least("test_gain", 0.1), at_least("test_gain_over_additive", 0.1))
     ),
+    Case("rbm-mnist-16", (at_least("test_log_likelihood", -143.5), at_most("flip_gap", 1.0)), minutes=5),
+    Case("hopfield-capacity", (at_most("distance", 0.02),), minutes=3),
+    Case("ising-4x4", (at_most("deviations", 4.0), at_most("onsager_energy_gap", 0.01)), minutes=3),
     Case("reverse-seq2seq", SOLVED),
     Case("reverse-seq2seq", SOLVED, ("order=copy",)),
     Case("multi30k-transformer", (at_least("test_bleu", 30),), minutes=40),

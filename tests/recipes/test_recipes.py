@@ -48,6 +48,7 @@ SHORT = {
     "moons-mlp": (["epochs=10"], "0.5,-0.2; 1,1"),
     "perceptron-2d": ([], [[0.5, -0.2]]),
     "polynomial-fit": (["epochs=40"], "0.1; 0.5"),
+    "rbm-mnist-16": (["epochs=3", "hidden=4", "batch_size=20", "limit=300"], np.zeros((2, 28, 28))),
     "shakespeare-char": (["epochs=3", "width=16", "layers=1", "context=32", "heads=2"], "The king"),
 }
 DEEP = {"cifar10-resnet20"}  # compiling twenty layers takes longer than a test should
@@ -56,6 +57,11 @@ STUDIES = {  # recipe → settings that make it quick, rows of its table
     "double-descent": (["repeats=3", "widths=5,20,40,80,400"], 5),
     "epoch-double-descent": (["epochs=200", "repeats=5"], 53),
     "gradient-noise": (["examples=60", "hidden=4", "draws=30", "batches=1,10,40", "middle=4"], 3),
+    "hopfield-capacity": (["size=60", "loads=0.05,0.1,0.3", "probes=5", "sweeps=3"], 3),
+    "ising-4x4": (
+        ["couplings=0.2,0.4", "chains=20", "sweeps=30", "large=6", "large_chains=3", "large_couplings=0.3"],
+        3,
+    ),
     "momentum-rates": (["steps=60"], 60),
 }
 

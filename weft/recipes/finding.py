@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Promise", "family", "get", "names", "promise"]
 
-ROOMS = ("classical", "vision", "text", "sequences")  # a recipe lies in the folder of its family
+ROOMS = ("classical", "vision", "text", "sequences", "energy")  # a recipe lies in the folder of its family
 SUPPORT = ("pixels", "words")  # modules of these that are no recipes
 
 

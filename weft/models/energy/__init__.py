@@ -8,6 +8,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "contrastive": (
         *("ContrastiveDivergence", "LikelihoodGradient", "ParallelTempering", "PersistentContrastiveDivergence"),
     ),
+    "deep_energy": ("DeepEnergy", "ReplayBuffer"),
+    "dynamics": ("hamiltonian", "langevin"),
     "gaussian_mrf": ("GaussianMRF",),
     "hopfield": ("Hopfield", "ModernHopfield", "hebbian", "pseudo_inverse", "recall_overlap", "storkey"),
     "ising": ("IsingLattice", "onsager_energy", "onsager_magnetisation"),

@@ -7,6 +7,7 @@ from weft.tensor import Tensor
 from weft.models.energy.rbm import BernoulliRBM as BernoulliRBM
 from weft.models.energy.boltzmann import BoltzmannMachine as BoltzmannMachine
 from weft.models.energy.contrastive import ContrastiveDivergence as ContrastiveDivergence
+from weft.models.energy.deep_energy import DeepEnergy as DeepEnergy
 from weft.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from weft.models.energy.rbm import GaussianRBM as GaussianRBM
 from weft.models.energy.hopfield import Hopfield as Hopfield
@@ -18,15 +19,20 @@ from weft.models.energy.pairwise import PairwiseMRF as PairwiseMRF
 from weft.models.energy.contrastive import ParallelTempering as ParallelTempering
 from weft.models.energy.contrastive import PersistentContrastiveDivergence as PersistentContrastiveDivergence
 from weft.models.energy.rbm import RBM as RBM
+from weft.models.energy.deep_energy import ReplayBuffer as ReplayBuffer
 from weft.models.energy.rbm import SoftmaxRBM as SoftmaxRBM
 from weft.models.energy import annealing as annealing
 from weft.models.energy.annealing import base_rates as base_rates
 from weft.models.energy import boltzmann as boltzmann
 from weft.models.energy import contrastive as contrastive
+from weft.models.energy import deep_energy as deep_energy
+from weft.models.energy import dynamics as dynamics
 from weft.models.energy import gaussian_mrf as gaussian_mrf
+from weft.models.energy.dynamics import hamiltonian as hamiltonian
 from weft.models.energy.hopfield import hebbian as hebbian
 from weft.models.energy import hopfield as hopfield
 from weft.models.energy import ising as ising
+from weft.models.energy.dynamics import langevin as langevin
 from weft.models.energy.ising import onsager_energy as onsager_energy
 from weft.models.energy.ising import onsager_magnetisation as onsager_magnetisation
 from weft.models.energy import pairwise as pairwise
@@ -34,7 +40,7 @@ from weft.models.energy.hopfield import pseudo_inverse as pseudo_inverse
 from weft.models.energy import rbm as rbm
 from weft.models.energy.hopfield import recall_overlap as recall_overlap
 from weft.models.energy.hopfield import storkey as storkey
-__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'SoftmaxRBM', 'ais', 'base_rates', 'hebbian', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
+__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'ReplayBuffer', 'SoftmaxRBM', 'ais', 'base_rates', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
 def ais(rbm: RBM, chains: int = 100, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
     """log Z of an RBM from below (Salakhutdinov and Murray 2008). One native plan under `weft.compile`.
 

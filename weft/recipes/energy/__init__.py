@@ -1,0 +1,1 @@
+"""Recipes of models given by an energy."""
