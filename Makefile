@@ -11,8 +11,9 @@ CORE := $(VENV)/core.stamp
 PLOTS := $(VENV)/plots.stamp
 TEST := $(VENV)/test.stamp
 PEERS := $(VENV)/peers.stamp
-# The version of ruff that pyproject.toml names: style needs nothing else.
+# The versions of ruff and pyright that pyproject.toml names.
 RUFF := $(shell sed -n 's/.*"\(ruff[^"]*\)".*/\1/p' pyproject.toml)
+PYRIGHT := $(shell sed -n 's/.*"\(pyright[^"]*\)".*/\1/p' pyproject.toml)
 # The suite of data-apis/array-api-tests, and how many examples it draws for each function.
 ARRAY_API_TESTS ?=
 EXAMPLES ?= 20
@@ -46,9 +47,10 @@ test-v3: $(TEST) ## the tests as on a processor without AVX-512; SHARE=1/4 runs 
 fuzz: $(TEST) ## random calls of everything public, right and wrong, for SECONDS=600; fails on a crash, a hang, foreign errors
 	$(ONE_THREAD) $(RUN) -m tests.fuzz.run --seconds $(SECONDS) --processes $(WORKERS)
 
-lint: $(LINT) ## style and common mistakes, changing nothing
+lint: $(LINT) $(CORE) ## style, common mistakes and types, changing nothing
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m pyright
 
 format: $(LINT) ## rewrite files in the house style
 	$(RUN) -m ruff check --fix .
@@ -91,7 +93,7 @@ $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
 $(LINT): pyproject.toml | $(RUN)
-	$(RUN) -m pip install --quiet '$(RUFF)'
+	$(RUN) -m pip install --quiet '$(RUFF)' '$(PYRIGHT)'
 	@touch $@
 
 $(CORE): pyproject.toml | $(RUN)

@@ -109,7 +109,7 @@ def _publish() -> None:
         space, _, last = name.rpartition(".")
         function = row.function if row.kind == "Elementwise" else _explained(row.function, name)
         setattr(_space(f"weft.{space}") if space else _sys.modules[__name__], last, function)
-    _space("weft.linalg").LinAlgError = errors.LinAlgError
+    vars(_space("weft.linalg"))["LinAlgError"] = errors.LinAlgError
 
 
 def _space(name: str) -> _types.ModuleType:
@@ -117,7 +117,8 @@ def _space(name: str) -> _types.ModuleType:
     module = _sys.modules.get(name)
     if module is None:
         module = _sys.modules[name] = _types.ModuleType(name, f"Functions of {name}, as PyTorch names them.")
-        module.__getattr__, module.__dir__ = _later(name)
+        find, listed = _later(name)
+        vars(module).update(__getattr__=find, __dir__=listed)
         above, _, last = name.rpartition(".")
         setattr(_space(above), last, module)
     return module

@@ -179,6 +179,7 @@ HalfTensor: TypedTensor
 IntTensor: TypedTensor
 LongTensor: TypedTensor
 ShortTensor: TypedTensor
+__version__: str
 bfloat16: dtype
 bool: dtype
 byte: dtype

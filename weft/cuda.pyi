@@ -3,8 +3,10 @@
 
 from typing import Any
 from weft.device import device
+from weft.errors import DeviceError
 
 __all__ = ['device_count', 'empty_cache', 'get_device_name', 'is_available', 'manual_seed', 'manual_seed_all', 'max_memory_allocated', 'memory_allocated', 'synchronize']
+def _refused(name: str) -> DeviceError: ...
 def device_count() -> int:
     """How many graphics cards tensors can lie on."""
 def empty_cache() -> None:

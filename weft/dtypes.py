@@ -183,8 +183,8 @@ def scalar_dtype(value: Any) -> dtype:
     """The type that a Python or NumPy number counts as."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
-    if isinstance(value, np.generic) and np.dtype(value) in dtype.by_numpy:
-        return dtype.by_numpy[np.dtype(value)]
+    if isinstance(value, np.generic) and value.dtype in dtype.by_numpy:
+        return dtype.by_numpy[value.dtype]
     if isinstance(value, int):
         return int64
     if isinstance(value, float):

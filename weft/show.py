@@ -231,8 +231,8 @@ def _align(cells: list[str], width: int) -> tuple[list[str], int]:
 
 def _complex_cells(values: np.ndarray) -> tuple[list[str], int]:
     """Real and imaginary parts choose their notation apart; only the real part is aligned."""
-    reals, real_width = _align(*_float_cells(values.real))
-    imaginaries, imaginary_width = _float_cells(values.imag)
+    reals, real_width = _align(*_float_cells(np.real(values)))
+    imaginaries, imaginary_width = _float_cells(np.imag(values))
     signed = (part if part.startswith("-") else "+" + part for part in imaginaries)
     cells = [f"{real}{imaginary}j" for real, imaginary in zip(reals, signed, strict=True)]
     return cells, real_width + imaginary_width + len("j")

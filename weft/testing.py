@@ -42,7 +42,7 @@ def assert_close(
     """
     if (rtol is None) != (atol is None):
         raise InvalidValueError("assert_close: rtol and atol must both be given or both be left away")
-    options = dict(rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype)
+    options: dict[str, Any] = dict(rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype)
     for found, wanted, place in _pairs(actual, expected, ""):
         problem = _difference(as_tensor(found), as_tensor(wanted), **options)
         if problem:
@@ -76,7 +76,7 @@ def _difference(
         return f"The values for attribute 'dtype' do not match: {x.dtype} != {y.dtype}."
     if rtol is None or atol is None:
         pairs = [_TOLERANCES.get(kind, (0.0, 0.0)) for kind in (x.dtype, y.dtype)]
-        rtol, atol = (max(values) for values in zip(*pairs, strict=True))
+        rtol, atol = max(first for first, _ in pairs), max(second for _, second in pairs)
     wide = np.complex128 if x.is_complex() or y.is_complex() else np.float64
     a, b = x.detach().numpy().astype(wide), y.detach().numpy().astype(wide)
     close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)

@@ -3,8 +3,16 @@
 
 from collections.abc import Callable
 from typing import Any
+from weft.tensor import Tensor
+import numpy as np
 
 __all__ = ['assert_close']
+def _described(a: np.ndarray, b: np.ndarray, close: np.ndarray, rtol: float, atol: float) -> str:
+    """How many elements differ and where they differ most."""
+def _difference(x: Tensor, y: Tensor, rtol: float | None, atol: float | None, equal_nan: bool, check_dtype: bool) -> str | None:
+    """What keeps two tensors from being close, or None."""
+def _pairs(actual: Any, expected: Any, place: str) -> Any:
+    """The tensors and numbers of two trees side by side, with the path to each."""
 def assert_close(actual: Any, expected: Any, *, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False, check_dtype: bool = True, msg: str | Callable[[str], str] | None = None) -> None:
     """Raise AssertionError unless |actual − expected| ≤ atol + rtol·|expected| everywhere.
 

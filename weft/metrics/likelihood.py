@@ -34,7 +34,7 @@ class NLL(Averaged):
         if hasattr(pred, "log_prob"):
             return _sum_of(-numbers(pred.log_prob(target)))
         if isinstance(pred, tuple):
-            return _sum_of(gaussian_nll(*pred, target))
+            return _sum_of(gaussian_nll(*pred, target))  # pyright: ignore[reportCallIssue]
         return _sum_of(categorical_nll(*score_rows(array_of(pred), array_of(target), self.ignore_index)))
 
 

@@ -6,10 +6,24 @@ Every function writes into its first argument without recording, and returns it.
 
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from weft.tensor import Tensor
 
+@contextmanager
+def skipping() -> Iterator[None]:
+    """Inside, the functions of this file leave their arguments as they are (`nn.utils.skip_init`)."""
 __all__ = ['calculate_gain', 'constant_', 'dirac_', 'eye_', 'fan_in_', 'kaiming_normal_', 'kaiming_uniform_', 'lsuv_', 'normal_', 'ones_', 'orthogonal_', 'sign_constant_', 'sparse_', 'trunc_normal_', 'uniform_', 'xavier_normal_', 'xavier_uniform_', 'zeros_']
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int: ...
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs one output of a weight (out, in, *kernel) sees, and how many outputs one input reaches."""
+def _call(module: Any, batch: Any) -> Any: ...
+def _deprecated(fill: Callable[..., Tensor]) -> Callable[..., Tensor]: ...
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float: ...
+def _layers_in_order(module: Any, batch: Any) -> list[Any]:
+    """The parts with a weight of two or more dimensions and one tensor as output, in the order of their first call."""
+def _output_of(layer: Any, module: Any, batch: Any) -> Tensor:
+    """What `layer` gives while `module` works on the batch."""
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much weights must grow to make up for the nonlinearity: √2 for ReLU, √(2 / (1 + a²)) for leaky ReLU."""
 def constant(*args: Any, **kwargs: Any) -> Tensor:
@@ -55,8 +69,6 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     Shape: (n, *) is taken as the matrix (n, Π*)."""
 def sign_constant_(tensor: Tensor, val: float = 0.1, generator: Any = None) -> Tensor:
     """w = +val or −val with equal probability: the first of the three small random schemes of N1 §1.6.1."""
-def skipping() -> Iterator[None]:
-    """Inside, the functions of this file leave their arguments as they are (`nn.utils.skip_init`)."""
 def sparse(*args: Any, **kwargs: Any) -> Tensor:
     """The older name of `sparse_`."""
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:

@@ -54,6 +54,8 @@ class Buffer(Tensor):
     ['mean']
     """
 
+    persistent: bool
+
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         out = _over(cls, data)
         out.persistent = persistent

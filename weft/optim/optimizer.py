@@ -92,6 +92,7 @@ class Optimizer:
     [0.75, 0.75]
     """
 
+    _opt_called: bool  # there once a step was made
     _as_real = True  # complex parameters are updated as pairs of real numbers
     _counters = ("step",)  # numbers in the state that keep their own type when it is loaded
     _refuses_sparse = "{} does not support sparse gradients"  # None for an optimiser that takes them

@@ -268,7 +268,7 @@ class Classifier(Network):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows whose class is predicted."""
         right = self.predict(X) == check_labels(y, _count(X))
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=sample_weight))  # pyright: ignore[reportCallIssue]
 
     def __sklearn_tags__(self) -> Any:
         return tags.tag_class(tags.Tags)(

@@ -234,7 +234,7 @@ def random_state(task: Module) -> Tree:
         "default": get_rng_state(),
         "modules": {name: generator.get_state() for name, generator in _generators(task)},
         "python": [version, wrap(np.asarray(words, np.int64)), gauss],
-        "numpy": [kind, wrap(key.astype(np.int64)), *rest],
+        "numpy": [kind, wrap(np.array(key, np.int64)), *rest],
     }
 
 

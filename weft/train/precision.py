@@ -125,7 +125,7 @@ class GradScaler:
         if isinstance(outputs, Tensor):
             return outputs * self._scale
         if isinstance(outputs, Iterable):
-            return type(outputs)(self.scale(part) for part in outputs)
+            return type(outputs)(self.scale(part) for part in outputs)  # pyright: ignore[reportCallIssue]
         raise OptionError(f"GradScaler.scale: expected tensors, got {type(outputs).__name__}")
 
     @no_grad()

@@ -195,7 +195,7 @@ def _gradient_flow(report: Report, rig: Rig, batches: int = 4) -> None:
     for name, (rows, _) in totals.items():
         report.units[name] = float((rows <= largest * 1e-16).mean()) if largest else 1.0
         report.gradients[name] = math.sqrt(float(rows.mean()))
-    worst = max(report.units, key=report.units.get)
+    worst = max(report.units, key=report.units.__getitem__)
     share = report.units[worst]
     found = f"{share:.0%} of the units of {worst} get no gradient"
     if share >= 0.5:

@@ -346,7 +346,8 @@ class Trainer:
 
     def averaged_weights(self) -> Tree | None:
         """The weights that a callback validates in the place of the trained ones (EMA, SWA)."""
-        found = [c.averaged_weights(self.loop.task) for c in self.callbacks if hasattr(c, "averaged_weights")]
+        asked = [getattr(callback, "averaged_weights", None) for callback in self.callbacks]
+        found = [weights_of(self.loop.task) for weights_of in asked if weights_of is not None]
         return next((weights for weights in found if weights is not None), None)
 
     # ------------------------------------------------------------------------------ checkpoints

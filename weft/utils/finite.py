@@ -26,7 +26,7 @@ __all__ = [
 def coordinates(array: np.ndarray) -> np.ndarray:
     """All real coordinates in order: x₀, x₁, … or Re x₀, Im x₀, Re x₁, …"""
     flat = np.ascontiguousarray(array).reshape(-1)
-    return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+    return flat.view(np.real(flat).dtype) if flat.dtype.kind == "c" else flat
 
 
 def unit(shape: Sequence[int], dtype: np.dtype, number: int) -> np.ndarray:

@@ -73,7 +73,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def reset_parameters(self) -> None:
         self.head.reset_parameters()
-        for down, up in self.tail:
+        for down, up in self.tail:  # pyright: ignore[reportGeneralTypeIssues]
             down.reset_parameters()
             up.reset_parameters()
 

@@ -282,7 +282,7 @@ class OneCycleLR(_MomentumSchedule):
 def _total_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     if total_steps is None and (epochs is None or steps_per_epoch is None):
         raise InvalidValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    given = {"total_steps": total_steps}
+    given: dict[str, Any] = {"total_steps": total_steps}
     if total_steps is None:
         given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
     for name, value in given.items():

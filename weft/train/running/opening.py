@@ -50,5 +50,5 @@ def find_checkpoint(resume: bool | str | os.PathLike[str] | None, folder: Folder
 
 def disk_error(error: OSError, path: Any) -> OSError:
     """The same error, with what to do about it."""
-    advice = ADVICE.get(error.errno, "the run folder cannot be written")
+    advice = ADVICE.get(error.errno or 0, "the run folder cannot be written")
     return type(error)(error.errno, f"{path}: {advice} ({error.strerror or error})")
