@@ -100,7 +100,7 @@ def _completion(seed: int) -> Figure:
     chosen = [np.flatnonzero(labels == digit)[seed % 100] for digit in (0, 1, 4, 6, 7)]
     stored = weft.tensor(np.where(images[chosen].reshape(-1, 64) > 7, 1.0, -1.0).astype(np.float32))
     shown = stored.clone()
-    shown[:, 32:] = -1  # the lower half is lost
+    shown[:, 32:] = 0  # the lower half is not known
     found = Hopfield(stored, "pseudo-inverse").recall(shown)
     rows = weft.stack([stored, shown, found], 1).reshape(-1, 8, 8)
     names = [name for _ in chosen for name in ("stored", "shown", "recalled")]
