@@ -42,14 +42,7 @@ def ais(
     """
     base, beta = _path(rbm, temperatures, base)
     v = rbm.draw_visible(weft.zeros(chains, len(base), dtype=base.dtype), base, generator)
-
-    def step(state: tuple[Tensor, Tensor], betas: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, Tensor], None]:
-        (v, log_weight), (now, next) = state, betas
-        log_weight = log_weight + rbm.free_energy(v, now, base) - rbm.free_energy(v, next, base)
-        return (rbm.gibbs_step(v, generator, next, base), log_weight), None
-
-    begun = (v, weft.zeros(chains, dtype=base.dtype))
-    (_, log_weight), _ = weft.scan(step, begun, (beta[:-1], beta[1:]))
+    log_weight = _walked(rbm, v, beta, base, generator)
     mean, error = _log_mean(log_weight)
     return LogPartition(_log_base(rbm, base) + mean, "lower", error, log_weight)
 
@@ -64,14 +57,7 @@ def reverse_ais(
     chains do as far as these have converged.
     """
     base, beta = _path(rbm, temperatures, base)
-
-    def step(state: tuple[Tensor, Tensor], betas: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, Tensor], None]:
-        (v, log_weight), (now, next) = state, betas
-        log_weight = log_weight + rbm.free_energy(v, now, base) - rbm.free_energy(v, next, base)
-        return (rbm.gibbs_step(v, generator, next, base), log_weight), None
-
-    begun, down = (start, weft.zeros(len(start), dtype=base.dtype)), beta.flip(0)
-    (_, log_weight), _ = weft.scan(step, begun, (down[:-1], down[1:]))
+    log_weight = _walked(rbm, start, beta.flip(0), base, generator)
     mean, error = _log_mean(log_weight)
     return LogPartition(_log_base(rbm, base) - mean, "upper", error, log_weight)
 
@@ -90,6 +76,18 @@ def _path(rbm: RBM, temperatures: int, base: Tensor | None) -> tuple[Tensor, Ten
         raise OptionError(f"annealing: expected at least one step between β = 0 and 1, got {temperatures}")
     bias = rbm.visible_bias if base is None else base
     return bias.detach(), weft.linspace(0, 1, temperatures + 1, dtype=rbm.weight.dtype)
+
+
+def _walked(rbm: RBM, v: Tensor, beta: Tensor, base: Tensor, generator: Any) -> Tensor:
+    """Log weights of chains that start at v and move along the path, one step at each β but the first: (N,)."""
+
+    def step(state: tuple[Tensor, Tensor], betas: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, Tensor], None]:
+        (v, log_weight), (now, next) = state, betas
+        log_weight = log_weight + rbm.free_energy(v, now, base) - rbm.free_energy(v, next, base)
+        return (rbm.gibbs_step(v, generator, next, base), log_weight), None
+
+    begun = (v, weft.zeros(len(v), dtype=base.dtype))
+    return weft.scan(step, begun, (beta[:-1], beta[1:]))[0][1]
 
 
 def _log_base(rbm: RBM, base: Tensor) -> Tensor:

@@ -10,10 +10,15 @@ import weft
 from ...tensor import Tensor
 from ..generative.checks import states_between
 
-__all__ = ["ENUMERABLE", "log_sum", "mean_over"]
+__all__ = ["ENUMERABLE", "log_sum", "mean_over", "of_each"]
 
 ENUMERABLE = 20  # units whose states can be counted out: a million of them
 AT_ONCE = 2**13  # states in memory at a time
+
+
+def of_each(f: Callable[[Tensor], Tensor], bits: int, dtype: Any = None) -> Tensor:
+    """f of every state, in the order of `binary_states`. f: (N, b) → (N,); → (2ᵇ,)"""
+    return weft.cat([f(states) for states in _chunks(bits, dtype)])
 
 
 def log_sum(f: Callable[[Tensor], Tensor], bits: int, dtype: Any = None) -> Tensor:

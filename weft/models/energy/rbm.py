@@ -18,7 +18,7 @@ from ...tensor import Tensor
 from ..generative.checks import binary_states
 from ..generative.protocol import Bound, GenerativeModel, bound, estimate, exact
 from .annealing import ais, reverse_ais
-from .enumeration import ENUMERABLE, log_sum
+from .enumeration import ENUMERABLE, log_sum, of_each
 
 __all__ = ["RBM", "BernoulliRBM", "GaussianRBM", "SoftmaxRBM"]
 
@@ -188,9 +188,12 @@ class RBM(GenerativeModel):
         """n independent draws: h from its enumerated distribution, then v given h. Shape: → (n, *event)"""
         if self.hidden > ENUMERABLE:
             raise ShapeError(f"exact_sample: 2^{self.hidden} hidden states are too many; sample(n) runs chains instead")
-        states = binary_states(self.hidden, self.weight.dtype)
-        chosen = weft.multinomial(self._hidden_weight(states).softmax(0), n, replacement=True, generator=generator)
-        return self.draw_visible(states[chosen] @ self.weight.mT, self.visible_bias, generator)
+        kind = self.weight.dtype
+        weights = of_each(self._hidden_weight, self.hidden, kind)
+        chosen = weft.multinomial(weights.softmax(0), n, replacement=True, generator=generator)
+        return self.draw_visible(
+            binary_states(self.hidden, kind)[chosen] @ self.weight.mT, self.visible_bias, generator
+        )
 
     def _hidden_weight(self, h: Tensor) -> Tensor:
         """log Σ_v exp(−E(v, h)): (N, H) → (N,)"""

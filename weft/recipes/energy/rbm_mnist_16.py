@@ -6,6 +6,7 @@ epochs; Z summed over all 2¹⁶ hidden states. A machine trained on 1 − x mus
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +65,7 @@ class RBMMnist16(Recipe):
         return loaders(settings, kept, apart if held else None, test)
 
     def task(self, settings: RBMSettings, splits: Splits | None = None) -> nn.Module:
-        rbm = BernoulliRBM(PIXELS, settings.hidden)
-        if splits is not None:
-            with weft.no_grad():
-                rbm.visible_bias.copy_(_rates(splits))
-        return rbm
+        return BernoulliRBM(PIXELS, settings.hidden)
 
     def baseline(self, settings: RBMSettings, splits: Splits) -> float:
         independent = Bernoulli(logits=_rates(splits))
@@ -79,8 +76,8 @@ class RBMMnist16(Recipe):
         splits = self.data(settings, run.root)
         run.check_folder()
         test = splits.test.dataset.tensors[0]
-        rbm = self._trained(run, splits, lambda v: v)
-        inverted = self._trained(run, splits, lambda v: 1 - v)
+        inverted = self._trained(settings, splits, lambda v: 1 - v)
+        rbm = self._trained(settings, splits, lambda v: v, run.folder.append)
         run.keep(rbm)
         run.draw(lambda: _filters(rbm))
         run.draw(lambda: _samples(rbm, settings.seed), "samples")
@@ -95,17 +92,19 @@ class RBMMnist16(Recipe):
         }
         return self.judged(figures, settings, splits), rbm
 
-    def _trained(self, run: Run, splits: Splits, seen: Any) -> BernoulliRBM:
-        """A machine trained on `seen` of the images; the exact likelihood of some goes to the log on the way."""
-        settings = run.settings
+    def _trained(
+        self, settings: RBMSettings, splits: Splits, seen: Callable[[Tensor], Tensor], log: Callable | None = None
+    ) -> BernoulliRBM:
+        """A machine trained on `seen` of the images; the exact likelihood of some of them is logged ten times."""
         generator = weft.Generator().manual_seed(settings.seed)
         rbm = self.task(settings)
-        train = splits.train.dataset.tensors[0]
+        train = seen(splits.train.dataset.tensors[0])
         with weft.no_grad():
-            rbm.visible_bias.copy_(base_rates(seen(train), 1e-3))
+            rbm.visible_bias.copy_(base_rates(train, 1e-3))
         options = {"centred": settings.centred, "generator": generator}
         learning = PersistentContrastiveDivergence(rbm, settings.batch_size, settings.steps, **options)
-        learning.centre(seen(train))
+        if settings.centred:
+            learning.centre(train)
         optimizer = optim.SGD(rbm.parameters(), lr=settings.lr)
 
         @weft.compile
@@ -119,11 +118,10 @@ class RBMMnist16(Recipe):
                 group["lr"] = settings.lr * min(1.0, 0.1 ** ((epoch + 1) / settings.epochs * 3 - 2))
             for v, _ in splits.train:
                 step(seen(v))
-            if epoch % max(settings.epochs // 10, 1) == 0 or epoch == settings.epochs - 1:
+            if log and (epoch % max(settings.epochs // 10, 1) == 0 or epoch == settings.epochs - 1):
                 with weft.no_grad():
-                    loss = -rbm.log_prob(seen(train[:WATCHED])).mean().item()
-                row = {"kind": "epoch", "epoch": epoch, "step": (epoch + 1) * len(splits.train), "train_loss": loss}
-                run.folder.append(row)
+                    loss = -rbm.log_prob(train[:WATCHED]).mean().item()
+                log({"kind": "epoch", "epoch": epoch, "step": (epoch + 1) * len(splits.train), "train_loss": loss})
         return rbm
 
     def predict(self, task: nn.Module, input: Any) -> Any:
