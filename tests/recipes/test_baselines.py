@@ -31,6 +31,7 @@ real = pytest.mark.skipif(not REAL.is_dir(), reason="the real files are not ther
 
 MORE = Goal("test_accuracy", at_least=0.9, baseline="a line", margin=0.05)
 LESS = Goal("test_error", at_most=0.5, baseline="last year", margin=0.1)
+BETTER = Goal("test_accuracy", at_least=0.5, baseline="a line")
 SHARE = Goal("ratio", at_least=3, baseline="the first", margin=0.1, relative=True)
 
 
@@ -45,6 +46,8 @@ SHARE = Goal("ratio", at_least=3, baseline="the first", margin=0.1, relative=Tru
         (LESS, 0.4, 0.55, True),
         (LESS, 0.4, 0.45, False),
         (LESS, 0.4, 0.2, False),
+        (BETTER, 0.91, 0.9, True),
+        (BETTER, 0.9, 0.9, False),  # as good is not better
         (SHARE, 11.0, 10.0, True),
         (SHARE, 10.9, 10.0, False),
     ],
@@ -61,6 +64,8 @@ def test_what_a_goal_says():
         LESS.compared({"test_error": 0.4, "baseline_error": 0.55})
         == "last year reaches 0.55: beaten by 0.15 (asked 0.1)"
     )
+    figures = {"test_accuracy": 0.75, "baseline_accuracy": 0.5}
+    assert BETTER.compared(figures) == "a line reaches 0.5: beaten by 0.25"  # nothing more was asked
     assert "not beaten, the recipe is 0.2 worse" in LESS.compared({"test_error": 0.4, "baseline_error": 0.2})
     assert Goal("loss", at_most=1).compared({"loss": 0.5, "baseline_loss": 1}) == ""
 

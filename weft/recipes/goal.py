@@ -63,7 +63,8 @@ class Goal:
         """Whether the figures meet the goal and beat the baseline; a missing figure or NaN does not."""
         value = figures.get(self.metric, float("nan"))
         met = bool(value <= self.target if self.at_least is None else value >= self.target)
-        return met and (not self.baseline or self._gain(figures) >= self._asked(figures))
+        gain = self._gain(figures)
+        return met and (not self.baseline or (gain > 0 and gain >= self._asked(figures)))  # as good is not better
 
     def compared(self, figures: Mapping[str, float]) -> str:
         """The baseline's figure in words, and by how much the recipe's is better; empty without a baseline."""
@@ -71,7 +72,8 @@ class Goal:
             return ""
         gain, asked = self._gain(figures), self._asked(figures)
         how = f"beaten by {gain:.4g}" if gain > 0 else f"not beaten, the recipe is {-gain:.4g} worse"
-        return f"{self.baseline} reaches {figures[self.beside]:.4g}: {how} (asked {asked:.4g})"
+        wanted = f" (asked {asked:.4g})" if self.margin else ""
+        return f"{self.baseline} reaches {figures[self.beside]:.4g}: {how}{wanted}"
 
     def _gain(self, figures: Mapping[str, float]) -> float:
         """How much better the recipe is than its baseline."""
