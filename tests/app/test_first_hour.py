@@ -94,7 +94,7 @@ def test_the_first_hour(terminal: Terminal) -> None:
     assert "test_accuracy" in joined(terminal.type(shown))
     assert re.match(r"\d +\d+\.\d%  █", terminal.type(predicted)[0])
     lines = terminal.type(
-        f"{trained} --set epochs=12 --set hidden=16 --set batch_size=8", 130, interrupt_at="epoch  1/12  "
+        f"{trained} --set epochs=12 --set hidden=16 --set batch_size=64", 130, interrupt_at="epoch  1/12  "
     )
     going_on = re.search(r"to go on: (\S+ train --resume \S+)", joined(lines))[1]
 

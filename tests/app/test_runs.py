@@ -164,7 +164,7 @@ def test_a_finished_run_says_so(told, copied) -> None:
 
 
 def test_changes_on_the_way_take_effect_and_are_shown(told, copied) -> None:
-    changes = ("epochs=4", "lr=0.05", "weight_decay=0.2", "dropout=0.1")
+    changes = ("epochs=4", "lr=0.05", "weight_decay=0.2", "dropout=0.3")
     words = [word for change in changes for word in ("--set", change)]
     assert told("train", "--resume", "one", *words, "--no-compile")[0] in (0, 3)
     shown = json.loads(told("show", "one", "--json")[1])
@@ -172,7 +172,7 @@ def test_changes_on_the_way_take_effect_and_are_shown(told, copied) -> None:
         "epochs": 4,
         "lr": 0.05,
         "weight_decay": 0.2,
-        "dropout": 0.1,
+        "dropout": 0.3,
         "hidden": [8],
     }
     assert [(c["epoch"], sorted(c["settings"])) for c in shown["changes"]] == [
@@ -184,7 +184,7 @@ def test_changes_on_the_way_take_effect_and_are_shown(told, copied) -> None:
     rates = [row["lr"] for row in RunFolder(copied).rows("epoch")]
     height = weft.recipes.shared.cycle(0.75)  # of the longer cycle, after three of four epochs
     assert rates[2] == pytest.approx(0.05 * height, rel=1e-6)
-    assert "lr 0.005 → 0.05 from epoch 3" in told("show", "one")[1]
+    assert "lr 0.01 → 0.05 from epoch 3" in told("show", "one")[1]
 
 
 def test_networks_of_equal_shapes_are_told_apart() -> None:

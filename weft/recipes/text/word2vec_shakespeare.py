@@ -3,7 +3,8 @@
 Words that can stand in each other's place come close, and more so when the window is narrow. The figure: for pairs
 that belong together (man and woman, may and might …), how many words are nearer to the first than the second is? Chance
 would be half of all words. Vectors from counts, PPMI with an SVD, are the baseline; its window and length, as the settings
-here, are chosen with other pairs. The counts of the neighbours, compared as they are, are printed beside them.
+here, are chosen with other pairs. On a text this small it is the better one, so this recipe misses its goal. The counts of
+the neighbours, compared as they are, are printed beside them.
 """
 
 from __future__ import annotations
