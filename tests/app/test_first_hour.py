@@ -110,7 +110,7 @@ def test_the_first_hour(terminal: Terminal) -> None:
 
     # show, a picture of one's own, a search
     told = json.loads("".join(terminal.type(".venv/bin/weft show latest --json")))
-    assert (told["name"], told["settings"]["lr"], told["finished"]) == ("digits-mlp-2", 0.01, True)
+    assert (told["name"], told["settings"]["lr"], told["finished"]) == ("digits-mlp-2", 0.02, True)
     assert len(told["epochs"]) == 12
     paper(clone / "three.png", 3)
     lines = terminal.type(".venv/bin/weft predict digits-mlp three.png")
