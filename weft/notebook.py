@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .tape.interpreter import interpreter_of
+
 if TYPE_CHECKING:
     from .nn.module import Module
     from .tensor import Tensor
@@ -28,7 +30,7 @@ NOTE = 'style="color:#777"'
 
 def tensor_html(x: Tensor) -> str:
     """Sizes, type and range, then vectors and matrices as a table (their edges), anything else as it is printed."""
-    if x._interpreter is not None:  # inside vmap or a trace there are no values
+    if interpreter_of(x) is not None:  # inside vmap or a trace there are no values
         return _printed(repr(x))
     array = x.array
     facts = [f"({', '.join(map(str, array.shape))})", x.dtype.name, *(["requires grad"] if x.requires_grad else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from . import dtypes
 from .dlpack import exported
 from .errors import ArgumentError, AutogradError, DtypeError, ExportError, ShapeError
 from .storage import owner_of
+from .tape.interpreter import interpreter_of
+from .tape.modes import mode, switches
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -26,6 +29,8 @@ class Borders:
     # ------------------------------------------------------------------------------ NumPy
     def numpy(self, *, force: bool = False) -> ndarray:
         """The NumPy array that shares this tensor's memory."""
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.examined(self, ".numpy()", lambda x: x.numpy())
         if self._needs_grad and not force:
             raise AutogradError(
                 "numpy: can't call numpy() on a tensor that requires grad; use tensor.detach().numpy() instead"
@@ -33,6 +38,9 @@ class Borders:
         return self.array.view()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray:
+        if switches.interpreting and self._is_overseen():
+            what = "conversion to a NumPy array"
+            return mode.interpreter.examined(self, what, lambda x: x.__array__(dtype, copy))
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_wrap__(self, array: ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
@@ -44,6 +52,8 @@ class Borders:
     # ------------------------------------------------------------------------------ numbers
     def item(self) -> Any:
         """The only element as a Python number."""
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.item(self)
         if self.array.size != 1:
             raise ShapeError(
                 f"item: a tensor with {self.array.size} elements (shape {tuple(self.shape)}) cannot be converted to "
@@ -54,10 +64,14 @@ class Borders:
 
     def tolist(self) -> Any:
         """Nested Python lists (a number for a 0-d tensor)."""
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.examined(self, ".tolist()", lambda x: x.tolist())
         array = self.array
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
     def __bool__(self) -> bool:
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.concrete(self, "bool(tensor)", bool)
         if self.array.size != 1:
             raise ShapeError(
                 f"bool: the truth value of a tensor of shape {tuple(self.shape)} is ambiguous; use .any() or .all()"
@@ -65,21 +79,33 @@ class Borders:
         return bool(self.item())
 
     def __int__(self) -> int:
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.concrete(self, "int(tensor)", int)
         return int(self.item())
 
     def __float__(self) -> float:
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.concrete(self, "float(tensor)", float)
         return float(self.item())
 
     def __complex__(self) -> complex:
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.concrete(self, "complex(tensor)", complex)
         return complex(self.item())
 
     def __index__(self) -> int:
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.concrete(self, "its use as an index or size", operator.index)
         if self.dtype.category > dtypes.INTEGER or self.array.size != 1:
             raise ArgumentError(
                 f"index: only integer tensors with a single element can be converted to an index, this is {self.dtype} "
                 f"of shape {tuple(self.shape)}"
             )
         return int(self.item())
+
+    def _is_overseen(self) -> bool:
+        """Whether what stands over this thread, rather than a transform or nobody, is in charge of this tensor."""
+        return mode.interpreter is not None and self._interpreter is None
 
     # ------------------------------------------------------------------------------ a sequence
     def __len__(self) -> int:
@@ -105,6 +131,8 @@ class Borders:
 
     # ------------------------------------------------------------------------------ text
     def __format__(self, spec: str) -> str:
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.examined(self, "printing", lambda x: format(x, spec))
         if self.ndim == 0 and self._interpreter is None:
             return format(self.item(), spec)
         if spec:
@@ -119,11 +147,17 @@ class Borders:
 
         return tensor_html(self)
 
+    def __str__(self) -> str:
+        if switches.interpreting and self._is_overseen():
+            return mode.interpreter.examined(self, "printing", str)
+        return repr(self)
+
     def __repr__(self) -> str:
         from .show import tensor_repr
 
-        if self._interpreter is not None:
-            return self._interpreter.shown(self)
+        interpreter = interpreter_of(self)
+        if interpreter is not None:
+            return interpreter.shown(self)
         node = self.node
         return tensor_repr(
             self.array,
@@ -138,7 +172,7 @@ class Borders:
 
     # ------------------------------------------------------------------------------ copies and pickles
     def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), np.array(self.array), self._needs_grad, self._user_attributes()))
+        return (_rebuild, (type(self), np.array(self.numpy(force=True)), self._needs_grad, self._user_attributes()))
 
     def __copy__(self) -> Tensor:
         """A new leaf over the same memory."""
@@ -153,7 +187,7 @@ class Borders:
             )
         import copy
 
-        if self._interpreter is None:
+        if interpreter_of(self) is None:
             array = _copied_memory(self.array, memo)
         else:  # in a trace: a copy that the plan makes
             array = self.detach().clone().__dict__["array"]
@@ -175,10 +209,10 @@ class Borders:
         """Hand the memory to another library without copying (unless `copy=True`)."""
         if self._needs_grad:
             raise ExportError("__dlpack__: can't export a tensor that requires gradient; use tensor.detach()")
-        return exported(self.array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        return exported(self.numpy(), stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.array.__dlpack_device__()
+        return self._window().__dlpack_device__()
 
     def __buffer__(self, flags: int) -> memoryview:
         """The memory for `memoryview(tensor)`; Python asks for it from 3.12 on."""
@@ -188,6 +222,8 @@ class Borders:
 def _rebuild(cls: type, array: ndarray, needs_grad: bool, attributes: dict[str, Any]) -> Tensor:
     out = object.__new__(cls)
     out.array = array
+    if switches.interpreting and mode.interpreter is not None:
+        mode.interpreter.made(out)
     if needs_grad:
         out._needs_grad = True
     out.__dict__.update(attributes)

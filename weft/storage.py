@@ -17,7 +17,7 @@ class Storage:
 
     def __init__(self, tensor: Tensor) -> None:
         self._root = tensor._base if tensor._base is not None else tensor
-        self._owner = owner_of(self._root.array)
+        self._owner = owner_of(self._root._window())
         self.start, end = np.lib.array_utils.byte_bounds(self._owner)
         self._size = end - self.start if self._owner.size else 0
 

@@ -1,6 +1,6 @@
 """The tensor: storage, shape, strides, offset, element type and device, over one NumPy array.
 
-This file holds what a tensor *is*: its memory, its views, its place on the tape. `borders.py` has what Python,
+This file holds what a tensor *is*: its memory, its views, its place on the tape. `protocols.py` has what Python,
 NumPy and other libraries ask of it. What can be *computed* with it lives in `ops/`, which adds the methods when
 it registers the operations.
 """
@@ -21,6 +21,8 @@ from .protocols import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of t
 from .sizes import Size, wrap_dim
 from .storage import Storage
 from .tape import tape
+from .tape.interpreter import Interpreter, interpreter_of
+from .tape.modes import mode, switches
 
 __all__ = ["ENGINE_ATTRIBUTES", "Tensor", "dtype", "link_view", "new", "wrap"]
 
@@ -46,7 +48,7 @@ class Tensor(Borders):
     _counter: list[int] | None = None
     _hooks: dict[int, Callable] | None = None
     _post_hooks: dict[int, Callable] | None = None
-    _interpreter: Any = None  # a transform (vmap, compile) that takes over operations on this tensor
+    _interpreter: Interpreter | None = None  # the transform (vmap) of which this tensor is a layer
     _tangents: dict[Any, Any] | None = None  # of a leaf that is a variable of forward mode (autograd/forward.py)
     _running: list[bool]  # of a variable of a transform: whether that is going on (autograd/transforms.py)
     _wanted: float = 0.0  # by which forward passes, as of a node of the tape
@@ -69,16 +71,22 @@ class Tensor(Borders):
     @property
     def shape(self) -> Size:
         """The size of every dimension."""
+        if switches.interpreting:
+            _looked_at(self)
         return Size(self.array.shape)
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
+        if switches.interpreting:
+            _looked_at(self)
         return self.array.ndim
 
     @property
     def dtype(self) -> dtype:
         """The element type, such as `weft.float32`."""
+        if switches.interpreting:
+            _looked_at(self)
         return dtype.by_numpy[self.array.dtype]
 
     @property
@@ -89,12 +97,12 @@ class Tensor(Borders):
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self.array.itemsize
+        return self._window().itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self.array.size * self.array.itemsize
+        return self._window().nbytes
 
     def size(self, dim: int | None = None) -> Any:
         """The size of one dimension, or of all (`shape`)."""
@@ -118,24 +126,30 @@ class Tensor(Borders):
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements of memory lie between neighbours along one dimension, or along each."""
-        strides = tuple(s // self.array.itemsize for s in self.array.strides)
+        window = self._window()
+        strides = tuple(s // window.itemsize for s in window.strides)
         return strides if dim is None else strides[wrap_dim(dim, self.ndim, "stride")]
 
     def storage_offset(self) -> int:
         """At which element of the memory this tensor begins."""
-        return (self.data_ptr() - Storage(self).start) // self.array.itemsize if self.array.size else 0
+        window = self._window()
+        return (self.data_ptr() - Storage(self).start) // window.itemsize if window.size else 0
 
     def _window(self) -> ndarray:
         """The array, for its sizes, strides and address only: never for its values."""
+        if switches.interpreting and mode.interpreter is not None:
+            return mode.interpreter.window(self)
         return self.array
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory without gaps, the last dimension first."""
+        if switches.interpreting:
+            _looked_at(self)
         return self.array.flags.c_contiguous
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return self.array.__array_interface__["data"][0]
+        return self._window().__array_interface__["data"][0]
 
     def untyped_storage(self) -> Storage:
         """The memory that this tensor shares with its views."""
@@ -208,9 +222,10 @@ class Tensor(Borders):
             )
         if requires_grad and self._inference:
             raise AutogradError("requires_grad: a tensor made in inference_mode cannot require grad; .clone() it first")
-        if requires_grad and tape.mode.forward:  # of a variable of forward mode: from here on gradients are wanted, too
-            edge, inside = tape.edge_of(self), float(len(tape.mode.forward))
+        if requires_grad and mode.forward:  # of a variable of forward mode: from here on gradients are wanted, too
+            edge, inside = tape.edge_of(self), float(len(mode.forward))
             edge._wanted = min(edge._wanted, inside) if self._needs_grad else inside
+        _change(self, "_needs_grad")
         self._needs_grad = bool(requires_grad)
         return self
 
@@ -237,6 +252,8 @@ class Tensor(Borders):
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient, or None. Set it to None (or zero it) between steps."""
+        if switches.interpreting and mode.interpreter is not None:
+            mode.interpreter.read_grad(self)
         return self._grad
 
     @grad.setter
@@ -250,10 +267,12 @@ class Tensor(Borders):
                 raise ShapeError(f"grad: assigned shape {tuple(value.shape)}, the tensor has {tuple(self.shape)}")
             if value.dtype is not self.dtype:
                 raise DtypeError(f"grad: assigned type {value.dtype}, the tensor has {self.dtype}")
+        _change(self, "_grad")
         self._grad = value
 
     @grad.deleter
     def grad(self) -> None:
+        _change(self, "_grad")
         self._grad = None
 
     def backward(
@@ -275,6 +294,7 @@ class Tensor(Borders):
         if not self.is_leaf or not self._needs_grad:
             raise AutogradError("register_post_accumulate_grad_hook: only for leaf tensors that require grad")
         if self._post_hooks is None:
+            _change(self, "_post_hooks")
             self._post_hooks = {}
         return tape.Handle(self._post_hooks, hook)
 
@@ -291,8 +311,10 @@ class Tensor(Borders):
 
     def detach(self) -> Tensor:
         """The same memory outside the graph; it shares the count of in-place writes."""
-        if self._interpreter is not None:
-            return self._interpreter.detached(self)
+        if self._interpreter is not None or switches.interpreting:
+            interpreter = interpreter_of(self)
+            if interpreter is not None:
+                return interpreter.detached(self)
         out = new(Tensor)
         out.array = self.array
         if self._counter is None:
@@ -304,19 +326,26 @@ class Tensor(Borders):
         """Forget how this tensor was made (in place)."""
         if self._base is not None:
             raise AutogradError("detach_: can't detach views in-place; use .detach()")
+        for name in ("node", "_needs_grad", "_retains"):
+            _change(self, name)
         self.node, self._needs_grad, self._retains = None, False, False
         return self
 
     @property
     def data(self) -> Tensor:
         """The same memory outside the graph; writes to it are not counted as in-place changes."""
+        if switches.interpreting and mode.interpreter is not None:
+            return mode.interpreter.data_of(self)
         return wrap(self.array)
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if value.dtype is not self.dtype and self._needs_grad and value.dtype.category < dtypes.FLOAT:
             raise DtypeError(f"data: a tensor that requires grad cannot hold {value.dtype}")
-        self.array = value.array
+        if switches.interpreting and mode.interpreter is not None:
+            mode.interpreter.set_data(self, value)
+        else:
+            self.array = value.array
 
     @property
     def _version(self) -> int:
@@ -325,13 +354,15 @@ class Tensor(Borders):
     # --------------------------------------------------------------------------- writing in place
     def _bump(self) -> None:
         """Count one in-place write; all views share the counter."""
+        if switches.interpreting and mode.interpreter is not None and self._counter is not None:
+            mode.interpreter.counting(self._counter)
         if self._counter is None:
             self._counter = [0]
         self._counter[0] += 1
 
     def _tracked(self, *others: Any) -> bool:
         """Whether a write of a function of `others` into this tensor must be recorded."""
-        if not tape.mode.grad:
+        if not mode.grad:
             return False
         root = self._base
         return (
@@ -342,7 +373,7 @@ class Tensor(Borders):
 
     def _check_writable(self, name: str) -> None:
         """Refuse in-place writes that would falsify gradients or touch several elements at once."""
-        if tape.mode.grad is True and (self._base if self._base is not None else self)._is_grad_leaf():
+        if mode.grad is True and (self._base if self._base is not None else self)._is_grad_leaf():
             what = "a view of a leaf tensor" if self._base is not None else "a leaf tensor"
             raise AutogradError(
                 f"{name}: {what} that requires grad is being used in an in-place operation; wrap the "
@@ -361,7 +392,7 @@ class Tensor(Borders):
                 f"{name}: unsupported operation: more than one element of the written-to tensor of shape "
                 f"{tuple(self.shape)} refers to a single memory location; please .clone() the tensor first"
             )
-        if self._inference and not tape.mode.inference and self._tracked():
+        if self._inference and not mode.inference and self._tracked():
             raise AutogradError(f"{name}: in-place update of an inference tensor outside inference_mode; .clone() it")
 
     def _is_grad_leaf(self) -> bool:
@@ -370,18 +401,20 @@ class Tensor(Borders):
     # ------------------------------------------------------------------------------ small helpers
     def _filled(self, value: float) -> Tensor:
         """A tensor of this shape and type with one value, outside the graph."""
-        if self._interpreter is not None:
-            return self._interpreter.filled(self, value)
+        interpreter = interpreter_of(self)
+        if interpreter is not None:
+            return interpreter.filled(self, value)
         return wrap(np.full(self.array.shape, value, self.array.dtype))
 
     def _copy(self) -> Tensor:
         """A contiguous copy outside the graph."""
-        if self._interpreter is not None:
-            return self._interpreter.copied(self)
+        interpreter = interpreter_of(self)
+        if interpreter is not None:
+            return interpreter.copied(self)
         return wrap(np.array(self.array, order="C"))
 
     def _has_nan(self) -> bool:
-        if self._interpreter is not None:
+        if interpreter_of(self) is not None:
             return False
         kind = self.array.dtype.kind
         return kind in "fc" and bool(np.isnan(self.array).any())
@@ -408,9 +441,29 @@ def wrap(array: Any) -> Tensor:
     """A new leaf tensor over a NumPy array (shared, not copied)."""
     out = new(Tensor)
     out.array = array if array.__class__ is ndarray else np.asarray(array)
-    if tape.mode.inference:
-        out._inference = True
+    if switches.inferring or switches.interpreting:
+        mark(out)
     return out
+
+
+def mark(made: Tensor) -> None:
+    """A tensor was made over a plain array: inference mode, or what stands over this thread, leaves its mark on it."""
+    if mode.inference:
+        made._inference = True
+    if mode.interpreter is not None:
+        mode.interpreter.made(made)
+
+
+def _looked_at(x: Tensor) -> None:
+    """Sizes, strides or type of a tensor are looked at while an interpreter stands over some thread."""
+    if mode.interpreter is not None:
+        mode.interpreter.window(x)
+
+
+def _change(x: Tensor, name: str) -> None:
+    """An attribute of a tensor is about to be assigned."""
+    if switches.interpreting and mode.interpreter is not None:
+        mode.interpreter.changing(x, name)
 
 
 def link_view(view: Tensor, tensor: Tensor) -> None:

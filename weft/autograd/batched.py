@@ -21,6 +21,7 @@ from ..ops.core.batching import from_front, joined, one_row, piece, repeated, re
 from ..ops.core.primitive import write
 from ..ops.create.sample import draw
 from ..sizes import Size
+from ..tape.interpreter import LayerInterpreter, interpreter_of
 from ..tape.modes import mode
 from ..tape.tape import add_tensor_hook
 from ..tensor import Tensor
@@ -183,7 +184,7 @@ def levels_of(x: Tensor) -> list[Level]:
 # --------------------------------------------------------------------------------------- one level
 
 
-class Level:
+class Level(LayerInterpreter):
     """One running vmap: its batch size, and what it does with operations on its tensors."""
 
     def __init__(self, size: int, randomness: str = "error") -> None:
@@ -258,8 +259,9 @@ class Level:
     def renewed(self, x: Batched) -> Tensor:
         """The value and history of x apart from its memory, so that x itself can be written to."""
         content = x.content
-        if content._interpreter is not None:
-            return self.wrapped(content._interpreter.renewed(content))
+        interpreter = interpreter_of(content)
+        if interpreter is not None:
+            return self.wrapped(interpreter.renewed(content))
         copy = content._copy()
         copy.node, copy._needs_grad = content.node, content._needs_grad
         return self.wrapped(copy)

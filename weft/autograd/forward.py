@@ -153,17 +153,11 @@ def _computing(passes: tuple[Pass, ...], node: Node, given: Sequence[Tensor | No
     recorded = mode.grad is True and min(since) < (NEVER if running.readable else len(passes) + 1)
     mode.grad = True if recorded else FORWARD if passes else False
     mode.forward, mode.saved_hooks = passes, None
-    tracer = mode.tracer
-    opened = 0 if tracer is None else tracer.open
-    if opened:  # nodes are made while the tracer lets the engine see geometry; tangents are computed, not looked at
-        tracer.open = 0
     try:
         with entered(running.levels()):
             yield
     finally:
         mode.grad, mode.forward, mode.saved_hooks = before
-        if opened:
-            tracer.open = opened
 
 
 def wanted(edge: Any) -> float:

@@ -19,6 +19,7 @@ from ..ops.core.batching import same_memory, summed_front, summed_to, to_front, 
 from ..ops.core.formula import Meta
 from ..ops.core.inplace import rebase
 from ..tape.adjoint import by_adjoint
+from ..tape.interpreter import interpreter_of
 from ..tape.modes import mode, no_grad, switches, unrecorded
 from ..tape.node import Node, counter
 from ..tape.saved import Packed, packed, relinked, unpacked
@@ -97,7 +98,7 @@ class FunctionCtx:
 
 def _input_entry(x: Tensor, maker: Callable[[], Node]) -> Callable[[], Tensor]:
     """What gives a saved tensor back after checking that it was not written to."""
-    if mode.saved_hooks is not None and x._interpreter is None:
+    if mode.saved_hooks is not None and interpreter_of(x) is None:
         held = packed(x)
         return lambda: unpacked(held)
     version = x._version
@@ -113,7 +114,7 @@ def _input_entry(x: Tensor, maker: Callable[[], Node]) -> Callable[[], Tensor]:
 def _output_entry(y: Tensor, maker: Callable[[], Node], index: int | None) -> Callable[[], Tensor]:
     """The same for an output, which is kept apart from its node: that would otherwise own itself."""
     plain = y.detach()
-    held = Packed(plain) if mode.saved_hooks is not None and y._interpreter is None else plain
+    held = Packed(plain) if mode.saved_hooks is not None and interpreter_of(y) is None else plain
     version = plain._version
 
     def entry() -> Tensor:
@@ -221,7 +222,7 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run `forward` and put one node on the tape."""
-        mapped = [x for x in args if isinstance(x, Tensor) and x._interpreter is not None and x._interpreter.level]
+        mapped = [x for x in args if isinstance(x, Tensor) and x._interpreter is not None]
         if mapped and cls.vmap is not Function.vmap:
             return _by_rule(cls, args, max((x._interpreter for x in mapped), key=lambda level: level.level))
         if mapped and not cls.generate_vmap_rule:
@@ -296,7 +297,7 @@ def _put_on_tape(
         if not isinstance(y, Tensor) or id(y) in constant or not (y.is_floating_point() or y.is_complex()):
             continue
         made = node if alone else pick(node, index)
-        if id(y) in dirty and y._interpreter is None:
+        if id(y) in dirty and interpreter_of(y) is None:
             rebase(y, relinked(y, made))
         else:
             y.node, y._needs_grad = made, True

@@ -96,7 +96,7 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if mode.tracer is not None or mode.forward or live_levels():
+        if mode.interpreter is not None or mode.forward or live_levels():
             return self.function(*args, **kwargs)
         key, leaves, tensors, spec = signature(args, kwargs)
         bound = self._found(key, tensors)

@@ -237,12 +237,13 @@ def _traced(
     tensors = [x for x in leaves if isinstance(x, Tensor)]
     around = Surroundings(function, [x for x in leaves if not isinstance(x, Tensor)])
     chance = HostRandomness(around)
-    tracer.probe = Probe([x.array for x in tensors])
+    tracer.probe, tracer.around = Probe([x.array for x in tensors]), around
     try:
         with Overlaid(around), tracer.running():
             with tracer.paused():
                 proxies = [tracer.argument(x, position) for position, x in enumerate(tensors)]
             carried.put_numbers(tracer.ledger, around)
+            tracer.look_around()
             given = iter(proxies)
             given = [next(given) if isinstance(x, Tensor) else x for x in leaves]
             args, kwargs = (given, {}) if spec is None else tree_unflatten(given, spec)
@@ -321,7 +322,12 @@ def _hold_on(program: Program, tracer: Tracer, around: Surroundings, carried: Ca
     leaves = [x for x, _ in tracer.captured if x._needs_grad]
     if leaves:
         program.guards.append(_hooks_guard(leaves))
-    held = {(id(table), key) for table, key in carried.tables()}
+    replaced = {
+        (id(table), key)
+        for table, key, content in program.reads
+        if (id(table), key) in stored & tracer.mentioned and isinstance(content, Tensor) and id(content) not in used
+    }
+    held = replaced | {(id(table), key) for table, key in carried.tables()}
     program.reads = [(table, key, content) for table, key, content in program.reads if (id(table), key) not in held]
     program.contents = [(table, content) for table, content in program.contents if id(table) not in around.kept]
     program.keeps = bool(program.forms or program.wholes or program.ledger is not None)

@@ -19,6 +19,7 @@ from ..kernels.pool import get_pool
 from ..runtime import fallbacks
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.threads import get_num_threads
+from ..tape.interpreter import interpreter_of
 from ..tape.modes import mode
 from ..tensor import Tensor
 from .plan.buffers import address
@@ -63,7 +64,7 @@ def step_natively(optimizer: Optimizer, parameters: Sequence[Tensor]) -> bool:
 def _is_plain(parameter: Tensor) -> bool:
     """Whether parameter and gradient are dense arrays of floats in order, neither of them part of a transform."""
     gradient = parameter._grad
-    if gradient.is_sparse or parameter._interpreter is not None or gradient._interpreter is not None:
+    if gradient.is_sparse or interpreter_of(parameter) is not None or gradient._interpreter is not None:
         return False
     a, b = parameter.array, gradient.array
     return a.dtype in FLOATS and b.dtype is a.dtype and a.flags.c_contiguous and b.flags.c_contiguous

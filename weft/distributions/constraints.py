@@ -12,6 +12,7 @@ from typing import Any
 import weft
 
 from ..errors import InvalidValueError, UnsupportedError
+from ..tape.interpreter import interpreter_of
 from ..tensor import Tensor
 
 __all__ = [
@@ -66,7 +67,7 @@ class Constraint:
 
 def fails(check: Tensor) -> bool:
     """Whether some element does not satisfy a check; a transform that does not know the values lets them pass."""
-    return check._interpreter is None and not bool(check.all())
+    return interpreter_of(check) is None and not bool(check.all())
 
 
 def _bound(value: Any) -> Any:

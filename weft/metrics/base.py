@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DtypeError, OptionError, ShapeError, WeftError
+from ..ops.core.operands import known_array
 from ..tensor import Tensor, wrap
 
 __all__ = ["Mean", "Metric", "NoDataError"]
@@ -144,7 +145,7 @@ class Mean(Averaged):
 def array_of(x: Any) -> NDArray:
     """The NumPy array of a tensor (its memory, without the graph), an array, a list or a number."""
     if isinstance(x, Tensor):
-        return x.array
+        return known_array(x, "a metric")
     try:
         return np.asarray(x)
     except ValueError as error:

@@ -30,7 +30,7 @@ class LazyModuleMixin:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.cls_to_become is not None or self.has_uninitialized_params():
-            if mode.tracer is not None:
+            if mode.interpreter is not None:
                 raise TraceError(
                     f"compile: {type(self).__name__} gets the shapes of its parameters at the first call; call it once "
                     "before it is compiled"

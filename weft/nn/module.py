@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from ..dtypes import as_dtype, dtype
 from ..errors import ArgumentError, AttributeAccessError, EntryError, InvalidValueError, UnsupportedError
 from ..refusal import guard_methods, reword
-from ..tape.modes import no_grad
+from ..tape.modes import mode as switched
+from ..tape.modes import no_grad, switches
 from ..tensor import Tensor
 from .module_hooks import ModuleHooks, call_with_hooks, global_hooks
 from .module_state import ModuleState
@@ -80,6 +81,8 @@ class Module(ModuleState, ModuleHooks):
         guard_methods(cls, "__init__")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if switches.interpreting and switched.interpreter is not None:
+            switched.interpreter.module_called(self)
         hooks = self.__dict__.get("_hooks")
         try:
             if not hooks and not global_hooks:
@@ -92,6 +95,8 @@ class Module(ModuleState, ModuleHooks):
     # ------------------------------------------------------------------------------ attributes
     def __setattr__(self, name: str, value: Any) -> None:
         tables = self.__dict__
+        if switches.interpreting and switched.interpreter is not None:
+            switched.interpreter.module_changing(self)
         if "_parameters" not in tables:
             if isinstance(value, (Parameter, Module, Buffer)):
                 raise AttributeAccessError(
@@ -143,6 +148,8 @@ class Module(ModuleState, ModuleHooks):
         for table in TABLES:
             found = self.__dict__.get(table)
             if found is not None and name in found:
+                if switches.interpreting and switched.interpreter is not None:
+                    switched.interpreter.module_read(self, found, name)
                 return found[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
@@ -252,15 +259,20 @@ class Module(ModuleState, ModuleHooks):
                 memo.add(module)
             yield path, module
             allow(len(pending))
-            parts = module._modules.items()
+            parts = module._parts().items()
             pending.append(iter([(f"{path}.{name}" if path else name, part) for name, part in parts]))
+
+    def _parts(self) -> dict[str, Module | None]:
+        if switches.interpreting and switched.interpreter is not None:
+            switched.interpreter.module_read(self, self.__dict__, "_modules")
+        return self._modules
 
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         seen = set()
-        for name, module in self._modules.items():
+        for name, module in self._parts().items():
             if module is not None and module not in seen:
                 seen.add(module)
                 yield name, module
@@ -429,9 +441,6 @@ class Module(ModuleState, ModuleHooks):
 def _replace(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
     """Give a parameter (and its gradient) new values without making it another object."""
     with no_grad():
-        if is_lazy(parameter):
-            parameter.array = fn(parameter.detach()).array
-            return
-        parameter.array = fn(parameter.detach()).array
-        if parameter.grad is not None:
+        parameter.array = fn(parameter.detach())._window()
+        if not is_lazy(parameter) and parameter.grad is not None:
             parameter._grad = fn(parameter.grad.detach())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import as_dtype, get_default_dtype
-from ..tensor import Tensor, new
+from ..tensor import Tensor, mark, new
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
@@ -16,6 +16,7 @@ def _over(cls: type, data: Tensor | None) -> Any:
     """A leaf of class `cls` that shares the memory of `data`."""
     out = new(cls)
     out.array = np.empty((0,), get_default_dtype().np) if data is None else data.detach().array
+    mark(out)
     return out
 
 
@@ -78,12 +79,14 @@ class UninitializedParameter(Parameter):
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
         out = _over(cls, None)
         out.array = np.empty((0,), (get_default_dtype() if dtype is None else as_dtype(dtype)).np)
+        mark(out)
         return out.requires_grad_(requires_grad) if requires_grad else out
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give it memory of this shape (not initialised) and its final class."""
         kind = self.array.dtype if dtype is None else as_dtype(dtype).np
         self.array = np.zeros(tuple(shape), kind)
+        mark(self)
         self.__class__ = self.cls_to_become
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ import weft
 from ..errors import ArgumentError, InvalidValueError, OptionError, StateError, UnsupportedError
 from ..ops.core import base
 from ..refusal import guard_methods
-from ..tape.modes import enable_grad, mode, no_grad
+from ..tape.modes import enable_grad, mode, no_grad, switches
 from ..tape.node import Handle
 from ..tensor import Tensor
 
@@ -97,6 +97,17 @@ class Optimizer:
     _counters = ("step",)  # numbers in the state that keep their own type when it is loaded
     _refuses_sparse = "{} does not support sparse gradients"  # None for an optimiser that takes them
 
+    @property
+    def param_groups(self) -> list[Group]:
+        """The groups of parameters, each a dict with its options, which are read anew at every step."""
+        if switches.interpreting and mode.interpreter is not None:
+            return mode.interpreter.groups_of(self)
+        return self.__dict__["param_groups"]
+
+    @param_groups.setter
+    def param_groups(self, groups: list[Group]) -> None:
+        self.__dict__["param_groups"] = groups
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
@@ -116,7 +127,7 @@ class Optimizer:
             )
         self.defaults = defaults
         self.state: defaultdict[Tensor, State] = defaultdict(dict)
-        self.param_groups: list[Group] = []
+        self.param_groups = []
         self._hooks: dict[str, OrderedDict[int, Callable]] = {kind: OrderedDict() for kind in HOOKS}
         groups = list(params)
         if not groups:
@@ -151,7 +162,7 @@ class Optimizer:
 
     def _step_natively(self) -> bool:
         """Let a plan make the step if there is much to do: see compiler/stepping.py. False: it did not."""
-        if mode.tracer is not None:
+        if mode.interpreter is not None:
             return False
         moving = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         if sum(p.array.size for p in moving) < LARGE:
@@ -165,8 +176,8 @@ class Optimizer:
         if gradient.is_sparse and self._refuses_sparse:
             raise StateError(self._refuses_sparse.format(type(self).__name__))
         state = self.state.get(parameter)
-        if mode.tracer is not None:
-            state = mode.tracer.optimizer_state(self, parameter, group)
+        if mode.interpreter is not None:
+            state = mode.interpreter.optimizer_state(self, parameter, group)
         elif not state:
             state = self._start(parameter, group)
             if state:

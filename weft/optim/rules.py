@@ -40,8 +40,8 @@ def counter(start: float = 0.0) -> Tensor:
 def number(value: Tensor) -> Any:
     """A 0-d tensor of the state as the formulas read it: a Python float or, while a transform takes over operations
     on it, a float64 tensor. Formulas use only arithmetic on it, so that both ways give the same."""
-    if mode.tracer is not None:
-        return mode.tracer.as_number(value)
+    if mode.interpreter is not None:
+        return mode.interpreter.as_number(value)
     return value.item() if value._interpreter is None else value.double()
 
 

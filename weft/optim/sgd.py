@@ -73,8 +73,8 @@ class SGD(Optimizer):
 
     def _with_momentum(self, gradient: Tensor, state: State, group: Group) -> Tensor:
         momentum, buffer = group["momentum"], state.get("momentum_buffer")
-        if buffer is None and mode.tracer is not None and not group["dampening"]:
-            buffer = state["momentum_buffer"] = mode.tracer.zeros(gradient)  # the first step as any other: μ 0 + g
+        if buffer is None and mode.interpreter is not None and not group["dampening"]:
+            buffer = state["momentum_buffer"] = mode.interpreter.zeros(gradient)  # the first step as any other: μ 0 + g
         if buffer is None:
             buffer = state["momentum_buffer"] = gradient.clone()
         else:

@@ -118,12 +118,12 @@ class AveragedModel(Module):
         own, current = self._averaged_tensors(self.module), self._averaged_tensors(model)
         with no_grad():
             first = self.n_averaged == 0
-            if mode.tracer is None and first:
+            if mode.interpreter is None and first:
                 _copy(own, current)
             else:
                 average = self.multi_avg_fn or _in_place(self.avg_fn or get_swa_avg_fn())
                 average(own, current, self.n_averaged)
-            if mode.tracer is not None:  # whether it was the first shows only when the plan runs
+            if mode.interpreter is not None:  # whether it was the first shows only when the plan runs
                 _copy(own, [weft.where(first, new, mean) for new, mean in zip(current, own, strict=True)])
             if not self.use_buffers:
                 _copy(self.module.buffers(), model.buffers())

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from ..device import device as Device
 from ..errors import ArgumentError
 from ..runtime.locks import fork_safe_lock
+from ..tape.modes import mode, switches
 from .checks import RandomError, _check
 from .samplers import Samplers
 from .stream import BLOCK, FOLD, Key, words
@@ -77,11 +78,18 @@ class Generator(Samplers):
 
     def __init__(self, device: str | Device = "cpu") -> None:
         self.device = Device(device)
+        self._moving()
         self._key, self._offset = (DEFAULT_SEED, 0), 0
+
+    def _moving(self) -> None:
+        """The key or the offset is about to change: what stands over this thread is told."""
+        if switches.interpreting and mode.interpreter is not None:
+            mode.interpreter.moving(self)
 
     def manual_seed(self, seed: int) -> "Generator":
         """Restart at offset 0 of the stream with key (seed, 0); seeds below 0 are taken modulo 2⁶⁴."""
         key = (_as_word(seed, "manual_seed"), 0)
+        self._moving()
         with _lock:
             self._key, self._offset = key, 0
         return self
@@ -111,6 +119,7 @@ class Generator(Samplers):
         offset = operator.index(value)
         if offset % BLOCK or not 0 <= offset < 2**128:
             raise RandomError(f"offset: expected a multiple of {BLOCK} words in [0, 2**128), got {offset}")
+        self._moving()
         with _lock:
             self._offset = offset
 
@@ -124,6 +133,7 @@ class Generator(Samplers):
     def set_state(self, new_state: NDArray[np.uint8]) -> None:
         """Return to the key and offset that `get_state` wrote; other bytes raise an error, change nothing."""
         key, offset = _parse_state(new_state)
+        self._moving()
         with _lock:
             self._key, self._offset = key, offset
 
@@ -136,6 +146,7 @@ class Generator(Samplers):
 
         `words(key, offset, count)` computes them, in any number of pieces, here or in native code.
         """
+        self._moving()
         with _lock:
             key, offset = self._key, self._offset
             self._offset = offset + -(-count // BLOCK) * BLOCK

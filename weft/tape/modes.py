@@ -44,17 +44,25 @@ class _Mode(threading.local):
     inference = False
     saved_hooks: tuple[Callable, Callable] | None = None
     sampling: Callable | None = None  # a transform that takes over random draws
-    tracer: Any = None  # the compiler's, while this thread traces a function
+    interpreter: Any = None  # what stands over all that this thread does, a trace for one: see interpreter.py
 
     def __init__(self) -> None:
         context = contextvars.copy_context()
         context.run(np.seterr, all="ignore")
-        self.run = context.run
+        self.run = self._compute = context.run
+
+    def give_to(self, interpreter: Any) -> None:
+        """From here on operations of this thread go to `interpreter`; None: they are computed at once.
+
+        The short ways, which ask nobody, come to `run`: it sends them back.
+        """
+        self.interpreter = interpreter
+        self.run = self._compute if interpreter is None else _refuse
 
     def call(self, function: Callable, *arrays: Any, **params: Any) -> Any:
-        """As `run`, whether or not it is going on already."""
+        """Compute as `run` does, whether or not it is going on already, and whoever operations go to."""
         try:
-            return self.run(function, *arrays, **params)
+            return self._compute(function, *arrays, **params)
         except RuntimeError:
             return self.run_inside(function, *arrays, **params)
 
@@ -66,16 +74,27 @@ class _Mode(threading.local):
         return function(*arrays, **params)
 
 
-class _Switches:
-    """What is switched on for all threads: anomaly detection, and whether nodes are looked at as they are made."""
+class Taken(Exception):
+    """Raised where a short way is about to compute, and `mode.interpreter` is in charge of operations."""
 
-    anomaly = False
-    check_nan = True
-    hooks = 0  # how many saved_tensors_hooks are open, in all threads
-    passes = 0  # how many forward passes are running, in all threads
-    noting: Callable | None = None  # called with each new node and its result
-    watching = False  # any of these: one flag to ask in the hot path
-    inferring = False  # whether any thread has ever been in inference mode: cheaper to ask than this thread's mode
+
+def _refuse(*_: Any, **__: Any) -> None:
+    raise Taken
+
+
+class _Switches:
+    """What is switched on for all threads: anomaly detection, whether nodes are looked at as they are made, and what is
+    cheaper to ask here than of a thread's mode. All are attributes of the instance: Python finds those fastest."""
+
+    def __init__(self) -> None:
+        self.anomaly = False
+        self.check_nan = True
+        self.hooks = 0  # how many saved_tensors_hooks are open, in all threads
+        self.passes = 0  # how many forward passes are running, in all threads
+        self.noting: Callable | None = None  # called with each new node and its result
+        self.watching = False  # any of these: one flag to ask in the hot path
+        self.interpreting = 0  # over how many threads an interpreter stands
+        self.inferring = False  # whether any thread has ever been in inference mode
 
     def renew(self) -> None:
         self.watching = self.anomaly or self.hooks > 0 or self.passes > 0 or self.noting is not None

@@ -46,6 +46,8 @@ def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
     if tensor.node is not None:
         return output_hook(tensor.node, hook)
     if tensor._hooks is None:
+        if switches.interpreting and mode.interpreter is not None:
+            mode.interpreter.changing(tensor, "_hooks")
         tensor._hooks = {}
     return Handle(tensor._hooks, hook)
 
@@ -232,6 +234,7 @@ def _run_hooks(hooks: dict[int, Callable], g: Tensor) -> Tensor:
 def _retain(reference: Callable[[], Tensor | None], g: Tensor) -> None:
     tensor = reference()
     if tensor is not None:
+        _grad_changes(tensor)
         tensor._grad = g if tensor._grad is None else tensor._grad + g
 
 
@@ -258,6 +261,7 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool, alone: bool) -> Non
     """leaf.grad += g; the first gradient is taken over when nobody else holds it, else copied."""
     if g.dtype is not leaf.dtype:
         g, alone = g.to(leaf.dtype), True
+    _grad_changes(leaf)
     if leaf._grad is not None:
         if create_graph or g.is_sparse:
             leaf._grad = leaf._grad + g
@@ -267,6 +271,13 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool, alone: bool) -> Non
     if not create_graph and not (alone and _owns_its_memory(g)):
         g = g.clone() if mode.forward else g._copy()
     leaf._grad = g
+
+
+def _grad_changes(tensor: Tensor) -> None:
+    """`.grad` is about to be looked at and assigned: what stands over this thread is told."""
+    if switches.interpreting and mode.interpreter is not None:
+        mode.interpreter.read_grad(tensor)
+        mode.interpreter.changing(tensor, "_grad")
 
 
 def _owns_its_memory(g: Tensor) -> bool:
@@ -341,7 +352,7 @@ def backward(
 ) -> None:
     """Add to every leaf's `.grad` the gradient of Σ⟨tensor, grad_tensor⟩ with respect to it."""
     roots, grads = _starts(_listed(tensors), grad_tensors, "backward")
-    if any(x._interpreter is not None and x._interpreter.level for x in (*_listed(tensors), *grads)):
+    if any(x._interpreter is not None for x in (*_listed(tensors), *grads)):
         raise TransformError(
             "backward: called inside vmap, where each example would write to the same .grad; use "
             "weft.func.grad, or call backward outside the mapped function"

@@ -179,7 +179,7 @@ class _Way:
         if mode.grad or levels:
             with entered(levels):
                 return self._pull_again(node, g)
-        tracer, wanted = mode.tracer, [*self.by_carried, *self.stacked]
+        tracer, wanted = mode.interpreter, [*self.by_carried, *self.stacked]
         seeds = filled([g[k] for k in wanted], [node.outputs[k] for k in wanted])
         inputs = [*(tracer.value(x) for x in seeds), *self.saved, *self.operands]
         return [tracer.fresh(v) for v in tracer.add(self.loop, inputs, {}, *self.loop.kinds())]
@@ -317,7 +317,7 @@ class _Fork:
         self.branches = [side.branch for side in sides]
         metas = {id(e): (e, m) for side in sides if side.ends for e, m in zip(side.ends, side.metas, strict=True)}
         self.ends, self.metas = [e for e, _ in metas.values()], [m for _, m in metas.values()]
-        self.chosen = mode.tracer.value(pred)
+        self.chosen = mode.interpreter.value(pred)
         named = dict(zip((v for side in sides for v in side.saved), saved, strict=True))
         outer = list(dict.fromkeys(v for side in sides for v in (*side.behind.saved, *side.behind.operands)))
         number = {v: 1 + len(through) + k for k, v in enumerate(outer)}
@@ -341,7 +341,7 @@ class _Fork:
             back = lambda branch: lambda: self._pulled_again(branch, seeds)
             with entered(levels):
                 return functions.cond(self.pred, *map(back, self.branches))
-        tracer = mode.tracer
+        tracer = mode.interpreter
         kinds = [(tuple(m.shape), m.dtype.np) for m in self.metas]
         inputs = [self.chosen, *(tracer.value(x) for x in seeds), *self.inputs]
         return [tracer.fresh(v) for v in tracer.add(self.op, inputs, {}, *kinds)]

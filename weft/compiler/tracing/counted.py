@@ -179,8 +179,8 @@ def _wrapped(function: Callable) -> Callable:
         if any(type(x) is Number for x in arguments):
             return apply(function, arguments)
         form = TENSOR_FORMS.get(function)
-        if mode.tracer is not None and form is not None and any(map(_is_live, arguments)):
-            return mode.tracer.marked(form(*arguments))
+        if mode.interpreter is not None and form is not None and any(map(_is_live, arguments)):
+            return mode.interpreter.marked(form(*arguments))
         return function(*arguments)
 
     call.__name__ = function.__name__
@@ -196,10 +196,10 @@ _print = builtins.print
 
 
 def _print_at_every_call(*values: Any, **options: Any) -> None:
-    if mode.tracer is None:
+    if mode.interpreter is None:
         _print(*values, **options)
     else:
-        mode.tracer.effects.append((_print, values, options))
+        mode.interpreter.effects.append((_print, values, options))
 
 
 class Overlaid:

@@ -75,7 +75,7 @@ class Journal:
         for table, before in self.tables.values():
             for key in {**before, **table}:
                 was, now = before.get(key, MISSING), table.get(key, MISSING)
-                if was is not now:
+                if was is not now and (id(table), key) not in self.places:
                     yield table, key, was, now
 
     def restore(self, wanted: Callable[[Any, Any], bool]) -> None:

@@ -144,6 +144,9 @@ class Numbers:
 
     def concrete(self, x: Tensor, what: str, convert: Callable[[Any], Any]) -> Any:
         """What Python makes of a tensor with one element; the plan holds as long as it stays so."""
+        if self.knows(x.__dict__["array"]):
+            with self.paused():
+                return convert(x)
         fetch = x.__dict__.get("_fetch")
         if fetch is None:
             return self.ledger.decide(self.ledger.apply(convert, (self.item(x, what),)))
@@ -153,6 +156,9 @@ class Numbers:
 
     def item(self, x: Tensor, what: str = ".item()") -> Any:
         """The element of a tensor as a number that Python goes on computing with."""
+        if self.knows(x.__dict__["array"]):
+            with self.paused():
+                return x.item()
         fetch = x.__dict__.get("_fetch")
         if fetch is not None:
             return self.ledger.fetched(fetch)

@@ -33,10 +33,11 @@ def handlers_outside() -> Iterator[None]:
 
 def _outside(handler: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
     def handle(number: int, frame: Any) -> None:
-        tracer, mode.tracer = mode.tracer, None
+        interpreter = mode.interpreter
+        mode.give_to(None)
         try:
             handler(number, frame)
         finally:
-            mode.tracer = tracer
+            mode.give_to(interpreter)
 
     return handle

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import ConditionError
 from ...tensor import Tensor
+from .arrays import user_line
 from .counted import TENSOR_FORMS, Number
 from .surroundings import Place, is_same
 
@@ -115,7 +116,7 @@ class Ledger:
         value = self._present(index)
         self.decisions[index] = value
         if self.entries[index].late:
-            self.lines[index] = self.tracer.line()
+            self.lines[index] = user_line()
         return value
 
     def _present(self, index: int) -> Any:

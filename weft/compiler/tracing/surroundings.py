@@ -134,6 +134,8 @@ class Surroundings:
         self.kept: dict[int, Kept] = {}
         self.exact: set[int] = set()  # attribute tables of modules: who reads them is seen by the tracer
         self.names: set[str] = set()  # attributes that the code mentions
+        self.loaded: set[str] = set()  # and those of them that it reads
+        self.tensors: dict[int, Tensor] = {}
         self.codes: set[Any] = set()
         self.seen: dict[int, Any] = {}
         self.objects: list[tuple[Any, str]] = []  # instances whose attributes are looked up by name
@@ -149,6 +151,7 @@ class Surroundings:
     def _reach(self, x: Any, name: str, kept: bool = True) -> None:
         """Look at an object; `kept`: what it contains, if it is a container, is to stay or to be carried."""
         if isinstance(x, Tensor):
+            self.tensors[id(x)] = x
             for hooks in ("_hooks", "_post_hooks"):
                 self._visit_hooks(x.__dict__.get(hooks))
         elif not isinstance(x, _LEAVES) and (id(x) not in self.seen or (kept and id(x) in self.passed)):
@@ -192,7 +195,7 @@ class Surroundings:
             if _is_foreign(getattr(x, "__file__", None) or ""):
                 self.objects.append((x, name))
         elif isinstance(x, type):
-            if _is_foreign_class(x):
+            if is_foreign_class(x):
                 self.objects.append((x, name))
         else:
             self._visit_object(x, name)
@@ -216,6 +219,7 @@ class Surroundings:
         self.codes.add(f.__code__)
         read, mentioned = names_of(f.__code__)
         self.names |= mentioned
+        self.loaded |= loaded_names(f.__code__)
         for variable in read if foreign else ():
             if variable in f.__globals__:
                 self._note_global(Place(f.__globals__, variable, f"the global {variable}"))
@@ -245,7 +249,7 @@ class Surroundings:
         for table in (global_hooks, held.get("_hooks") or {}):
             for hooks in table.values():
                 self._visit_hooks(hooks)
-        if _is_foreign_class(type(x)) or isinstance(held.get("forward"), types.FunctionType):
+        if is_foreign_class(type(x)) or isinstance(held.get("forward"), types.FunctionType):
             self.exact.add(id(held))
             self.objects.append((x, name))
             self.names.add("forward")
@@ -281,7 +285,7 @@ class Surroundings:
             self._reach(x.function, name)
         elif type(x).__module__ == _SHOWING:
             return
-        elif _is_foreign_class(type(x)) or type(x).__module__.startswith(_LOOKED_INTO):
+        elif is_foreign_class(type(x)) or type(x).__module__.startswith(_LOOKED_INTO):
             self.objects.append((x, name))
         elif type(x).__module__.startswith(_KEEPERS) and isinstance(getattr(x, "__dict__", None), dict):
             self.ours.append((x, name, dict(x.__dict__)))
@@ -294,10 +298,10 @@ class Surroundings:
                 self._note_attribute(x, key, held[key], name)
             return
         for cls in type(x).__mro__[:-1]:
-            if _is_foreign_class(cls) or cls.__module__.startswith(_LOOKED_INTO):
+            if is_foreign_class(cls) or cls.__module__.startswith(_LOOKED_INTO):
                 for key in (names | _CALLED) & cls.__dict__.keys():
                     self._note_attribute(cls, key, cls.__dict__[key], cls.__name__)
-        own = _is_foreign_class(type(x))
+        own = is_foreign_class(type(x))
         if isinstance(held, dict):
             if own and id(held) not in self.kept:
                 self.kept[id(held)] = Kept(held, name, attributes=True)
@@ -318,7 +322,7 @@ class Surroundings:
                 self._reach(part, f"{name}.{key}")
         elif isinstance(content, _DEFINED):
             self._reach(content, f"{name}.{key}")
-        elif _is_foreign_class(holder) if isinstance(holder, type) else True:
+        elif is_foreign_class(holder) if isinstance(holder, type) else True:
             if not hasattr(content, "__get__"):
                 place = Place(holder.__dict__ if isinstance(holder, types.ModuleType) else holder, key, f"{name}.{key}")
                 self._note(place)
@@ -391,8 +395,19 @@ def names_of(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(variables), frozenset(attributes)
 
 
+@functools.cache
+def loaded_names(code: types.CodeType) -> frozenset[str]:
+    """The attributes that a code object and the ones inside of it read, those it only assigns left out."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in _ATTRIBUTE and i.opname not in _ASSIGNED}
+    if _ASKING & {*found, *code.co_names}:
+        found |= {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
+    inner = (loaded_names(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return frozenset(found.union(*inner))
+
+
 _GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_ASSIGNED = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 _CALLED = frozenset(
     {"__call__", "__getattr__", "__enter__", "__exit__", "__iter__", "__next__", "__len__", "__getitem__"}
 )
@@ -443,7 +458,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 @functools.cache
-def _is_foreign_class(cls: type) -> bool:
+def is_foreign_class(cls: type) -> bool:
     """Whether a class is defined by users: in a Python file that is neither ours nor a library's."""
     if not cls.__flags__ & (1 << 9) or cls.__module__ == "builtins":  # not made by a class statement
         return False

@@ -17,19 +17,20 @@ import numpy as np
 from ...dtypes import LOW_PRECISION, bool_, can_cast
 from ...errors import TraceError
 from ...ops.core import tracing
-from ...ops.core.inplace import write
+from ...ops.core.inplace import written
 from ...ops.core.operands import broadcast_error, scalar_array
 from ...ops.core.pointwise import Elementwise
 from ...ops.core.primitive import Primitive, View
+from ...runtime.locks import fork_safe_lock
 from ...storage import owner_of
-from ...tape.modes import mode
-from ...tape.node import Handle, output_hook
+from ...tape.modes import mode, switches
 from ...tensor import Tensor, new, wrap
 from ..graph.graph import Argument, Captured, Fetched, Graph, State, Value
 from . import mapped
-from .arrays import OVERLAY, Memory, Stand, no_values, plain, stand_in, user_line
+from .arrays import Memory, Stand, no_values, plain, stand_in, user_line
 from .breaks import Probe
 from .counted import Number, plain_tree
+from .doors import Doors
 from .effects import Journal
 from .given import Numbers, changed_option
 from .handlers import handlers_outside
@@ -48,22 +49,21 @@ class Overlap(BaseException):
         self.owner = owner
 
 
-class Tracer(Numbers):
+class Tracer(Numbers, Doors):
     """One trace: the graph so far, the memory of every tensor met, and what must be put back at the end."""
-
-    level = 0  # operations on tensors that a vmap maps over go to it first
 
     def __init__(self, shared: Collection[int] = ()) -> None:
         super().__init__()
         self.graph, self.journal, self.streams = Graph(), Journal(), Streams()
         self.shared = shared  # arrays (their identities) of which several overlapping windows are met
         self.windows: dict[int, list[tuple[int, int]]] = {}  # addresses of captured memory, by owner
-        self.open = 0  # > 0: the engine looks at geometry, `.array` gives the stand-in
         self.stands: dict[int, Stand] = {}  # of plain arrays, by identity
         self.sources: list[tuple[Memory, State]] = []
         self.owners: dict[int, Memory] = {}  # captured memory under several windows, by its owner
         self.captured: list[tuple[Tensor, np.ndarray]] = []
         self.scalars: dict[tuple[Any, ...], Value] = {}
+        self.modules: dict[int, Any] = {}  # those met, by identity
+        self.mentioned: set[tuple[int, str]] = set()  # places of attributes of modules that count as read
         self.looked_at: set[int] = set()  # arguments whose gradient was asked for
         self.scopes: list[Scope | None] = [None]  # the bodies of control flow being traced, innermost last
         self.ledger = Ledger(self)
@@ -75,31 +75,22 @@ class Tracer(Numbers):
     def running(self) -> Iterator[None]:
         """Trace what this thread does."""
         with handlers_outside():
-            OVERLAY.put_on()
-            mode.tracer = self
+            _count_traces(1)
             try:
+                mode.give_to(self)
                 yield
             finally:
-                mode.tracer = None
-                OVERLAY.take_off()
+                mode.give_to(None)
+                _count_traces(-1)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Compute for real for a while."""
-        mode.tracer = None
+        mode.give_to(None)
         try:
             yield
         finally:
-            mode.tracer = self
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[None]:
-        """Let the engine see stand-ins as arrays."""
-        self.open += 1
-        try:
-            yield
-        finally:
-            self.open -= 1
+            mode.give_to(self)
 
     # -------------------------------------------------------------------------- memory and values
     def stand(self, x: Tensor) -> Stand:
@@ -124,6 +115,7 @@ class Tracer(Numbers):
             memory = self._captured_memory(owner, root, holder)
             if not alone:
                 self.owners[id(owner)] = memory
+        self.journal.note_table(x.__dict__)
         self.captured.append((x, array))
         stand = self.stands[id(array)] = stand_in(array, memory, None)
         return stand
@@ -160,11 +152,6 @@ class Tracer(Numbers):
         proxy.__dict__.update(x._user_attributes() | {k: x.__dict__[k] for k in _KEPT if k in x.__dict__})
         proxy.array = stand_in(array, self.source(Argument(position), array), None)
         return proxy
-
-    def knows(self, array: np.ndarray) -> bool:
-        """Whether the array was made during the trace, from nothing but constants."""
-        found = self.stands.get(id(array)) if array.__class__ is not Stand else None
-        return found is not None and found.memory.constant and found.memory.version == 0
 
     def constant(self, array: np.ndarray) -> Value:
         """The value of an array made during the trace; one number repeated stays one number."""
@@ -213,7 +200,7 @@ class Tracer(Numbers):
     def value(self, x: Any) -> Value:
         return self.read(self.stand(x))
 
-    def assign(self, target: Stand, source: Any) -> None:
+    def assign(self, target: Stand, source: Stand) -> None:
         """Write one array into another."""
         value = self._fitted(self.read(source), target.shape, target.dtype)
         memory = target.memory
@@ -256,8 +243,7 @@ class Tracer(Numbers):
         values = [self.value(x) if isinstance(x, Tensor) else self.graph.constant(np.asarray(x)) for x in inputs]
         kinds, many = results_of(primitive, values, params)
         outs = tuple(self.fresh(v) for v in self.add(primitive, values, params, *kinds))
-        with self.opened():
-            return primitive.record_many(outs, inputs, params) if many else primitive.record(outs[0], inputs, params)
+        return primitive.record_many(outs, inputs, params) if many else primitive.record(outs[0], inputs, params)
 
     def _apply_view(self, primitive: View, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         (x,) = inputs
@@ -273,12 +259,7 @@ class Tracer(Numbers):
             if many:
                 out._origin = "several"
             outs.append(out)
-        with self.opened():
-            return (
-                primitive.record_many(tuple(outs), inputs, params)
-                if many
-                else primitive.record(outs[0], inputs, params)
-            )
+        return primitive.record_many(tuple(outs), inputs, params) if many else primitive.record(outs[0], inputs, params)
 
     def _apply_elementwise(self, primitive: Elementwise, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
         alone = all("_fetch" in x.__dict__ for x in inputs if isinstance(x, Tensor))
@@ -304,8 +285,7 @@ class Tracer(Numbers):
         out = self.fresh(value, strides_like(stands, shape, value.dtype, params))
         if alone:
             self._note_number(out, primitive, inputs, params)
-        with self.opened():
-            return primitive.record(out, operands, params)
+        return primitive.record(out, operands, params)
 
     def write(self, target: Tensor, value: Tensor, name: str) -> Tensor:
         """Copy `value` into the memory of `target`."""
@@ -313,15 +293,10 @@ class Tracer(Numbers):
             raise changed_option("a number")
         if self.scopes[-1] is not None:
             self.scopes[-1].check_write(self.stand(target).memory)
-        with self.opened():
-            target._check_writable(name)
+        target._check_writable(name)
         if value.dtype is not target.dtype and can_cast(value.dtype, target.dtype):
             value = value.to(target.dtype)
-        with self.opened():
-            return write(target, value, name, checked="taken")
-
-    def line(self) -> str:
-        return user_line()
+        return written(target, value, name, lambda target, value: self.assign(self.stand(target), self.stand(value)))
 
     def is_number(self, x: Any) -> bool:
         """Whether it is a Python number that is computed anew at every call."""
@@ -357,24 +332,6 @@ class Tracer(Numbers):
     def shown(self, x: Tensor) -> str:
         return f"Traced({self.value(x)})"
 
-    def physical(self, x: Tensor) -> Tensor:
-        return x
-
-    def lowered(self, x: Tensor, g: Tensor) -> Tensor:
-        return g
-
-    def lifted(self, x: Tensor, g: Tensor) -> Tensor:
-        return g
-
-    def check_targets(self, output: Tensor, targets: Sequence[Tensor]) -> None: ...
-
-    def hooked(self, x: Tensor, hook: Callable) -> Handle:
-        if x.node is not None:
-            return output_hook(x.node, hook)
-        if x._hooks is None:
-            x._hooks = {}
-        return Handle(x._hooks, hook)
-
     def draw(self, name: str, sampler: str, source: Any, parameters: Sequence[Any], options: dict[str, Any]) -> Tensor:
         """Random numbers: a node that takes the same words of the stream at every call as eager code would."""
         tensors = [p for p in (*parameters, *options.values()) if isinstance(p, Tensor)]
@@ -397,36 +354,14 @@ class Tracer(Numbers):
     def while_loop(self, *given: Any) -> list[Tensor]:
         return mapped.while_loop(self, *given)
 
-    # -------------------------------------------------------------------- what the overlay tells it
-    def note_attribute(self, x: Tensor, name: str, value: Any) -> None:
-        """An attribute of a tensor is about to be assigned."""
-        held = x.__dict__
-        array = held.get("array")
-        if name == "array":
-            if value.__class__ is not Stand and id(value) not in self.stands:
-                below = value.base
-                while below is not None and below.__class__ is not Stand:
-                    below = getattr(below, "base", None)
-                memory = Memory(self, value, None, constant=True) if below is None else below.memory
-                self.stands[id(value)] = stand_in(value, memory, None)
-            if array is None:
-                return
-        if array is not None and array.__class__ is not Stand:
-            self.journal.note(held, name)
 
-    def note_count(self, counter: list[int]) -> None:
-        self.journal.note_count(counter)
+_counting = fork_safe_lock()
 
-    def note_generator(self, generator: Any, name: str, value: Any) -> None:
-        if name in ("_key", "_offset"):
-            self.streams.note(generator)
 
-    def note_grad(self, x: Tensor) -> None:
-        """The gradient of a tensor is looked at."""
-        if x.__dict__["array"].__class__ is Stand:
-            self.looked_at.add(id(x))
-        else:
-            self.journal.note_read(x.__dict__, "_grad")
+def _count_traces(more: int) -> None:
+    """How many threads trace: the doors ask that before they ask what stands over their own thread."""
+    with _counting:
+        switches.interpreting += more
 
 
 _KEPT = ("_needs_grad", "_grad")  # what the stand-in of an argument has of it

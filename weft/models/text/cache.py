@@ -69,7 +69,7 @@ class Cache(NamedTuple):
         if self.length is None:
             return self.start + new
         capacity = self.layers[0].keys.shape[-2]
-        if mode.tracer is None and int(self.length) + new > capacity:
+        if mode.interpreter is None and int(self.length) + new > capacity:
             raise ShapeError(
                 f"cache: expected at most {capacity} places, its capacity, got {int(self.length)} + {new}; "
                 "make it with a larger capacity"

@@ -14,6 +14,7 @@ from ...errors import ArgumentError, DtypeError, InvalidValueError
 from ...ops.core.primitive import PRIMITIVES, update
 from ...ops.core.together import together
 from ...refusal import reword
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor
 
 __all__ = [
@@ -83,7 +84,7 @@ def value_range(x: Tensor) -> tuple[float, float]:
 
 def any_true(condition: Tensor) -> bool:
     """Whether a check fires; inside a transform (vmap, compile), where values are not known, it does not."""
-    return condition._interpreter is None and bool(condition.any())
+    return interpreter_of(condition) is None and bool(condition.any())
 
 
 def chosen_reduction(name: str, reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:

@@ -19,6 +19,7 @@ from ...ops.core.primitive import update, write_out
 from ...ops.core.together import with_slope
 from ...ops.index.places import check_places
 from ...sizes import wrap_dim
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor
 from ._common import any_true, log1pexp, pointwise, require_float, require_tensor
 
@@ -425,7 +426,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise ShapeError("one_hot: can not infer total number of classes from empty tensor; give num_classes")
-    elif num_classes > 0 and tensor._interpreter is not None:
+    elif num_classes > 0 and interpreter_of(tensor) is not None:
         check_places(tensor, num_classes, -1, "one_hot")
     elif any_true(tensor < 0):
         raise IndexRangeError(f"one_hot: class values must be non-negative, got {int(tensor.min())}")

@@ -8,6 +8,7 @@ import weft
 
 from ...dtypes import FLOAT, float16
 from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor
 from ._common import any_true, chosen_reduction, require_float, require_tensor
 
@@ -124,7 +125,7 @@ def _padded_targets(targets: Tensor, sizes: Tensor, examples: int) -> Tensor:
         return targets
     if targets.ndim != 1:
         raise ShapeError(f"ctc_loss: targets must be 1D or 2D, got shape {tuple(targets.shape)}")
-    if sizes._interpreter is not None:  # the lengths are not known: none is longer than all together
+    if interpreter_of(sizes) is not None:  # the lengths are not known: none is longer than all together
         total = longest = targets.shape[0]
     else:
         total, longest = int(sizes.sum()), int(sizes.max()) if examples else 0

@@ -7,6 +7,7 @@ import weft
 from ...dtypes import int32, int64
 from ...errors import DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...ops.index.places import check_places
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor
 from ._common import any_true, require_tensor, widened
 from .sparse_rows import sparse_rows_of, takes_sparse_gradient
@@ -194,7 +195,7 @@ def _check_lookup(name: str, input: Tensor, weight: Tensor) -> None:
     if weight.ndim != 2:
         raise ShapeError(f"{name}: 'weight' must be 2-D (rows, features), got shape {tuple(weight.shape)}")
     rows = weight.shape[0]
-    if input._interpreter is not None:
+    if interpreter_of(input) is not None:
         check_places(input, rows, 0, name)
     elif any_true((input < 0) | (input >= rows)):
         worst = int(input.min()) if int(input.min()) < 0 else int(input.max())

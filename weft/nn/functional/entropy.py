@@ -11,6 +11,7 @@ from ...errors import DtypeError, IndexRangeError, InvalidValueError, OptionErro
 from ...ops.core.together import together
 from ...ops.index.places import check_places
 from ...ops.layers.fused import CLASS_ENTROPY
+from ...tape.interpreter import interpreter_of
 from ...tape.modes import mode
 from ...tensor import Tensor
 from ._common import (
@@ -229,7 +230,7 @@ def _class_loss(
 ) -> Tensor:
     """The negative log probability of each target class, reduced with the weights of the classes."""
     target = target.long()
-    if mode.tracer is not None:
+    if mode.interpreter is not None:
         check_places(target, scores.shape[dim], dim, f"{name}: a target is no class number", skip=ignore_index)
     index = target.unsqueeze(dim) if target.ndim < scores.ndim else target  # (N, 1, *): the class dimension stays
     ignored = index == ignore_index
@@ -253,7 +254,7 @@ def _class_loss(
 
 def _every_row_counts(target: Tensor, classes: int, ignore_index: int) -> bool:
     """Whether every target is known to be a class number and none is to be ignored."""
-    if target._interpreter is not None or target.numel() == 0:
+    if interpreter_of(target) is not None or target.numel() == 0:
         return False
     low, high = value_range(target)
     if low < 0 or high >= classes:
@@ -279,7 +280,7 @@ def _row_loss(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, 
 
 
 def _picked(name: str, scores: Tensor, index: Tensor, dim: int) -> Tensor:
-    if mode.tracer is not None:  # compared class by class, which fuses with what stands around it
+    if mode.interpreter is not None:  # compared class by class, which fuses with what stands around it
         numbers = weft.arange(scores.shape[dim], dtype=weft.int32)
         numbers = numbers.reshape(-1, *(1,) * (scores.ndim - 1 - dim % scores.ndim))
         return weft.where(numbers == index.to(weft.int32), scores, 0).sum(dim, keepdim=True)

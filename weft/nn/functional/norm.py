@@ -230,7 +230,7 @@ def _check_batch_norm(
 ) -> None:
     name = "batch_norm"
     _check_input(name, input)
-    if not isinstance(momentum, (int, float)) and mode.tracer is None:
+    if not isinstance(momentum, (int, float)) and mode.interpreter is None:
         raise ArgumentError(
             f"{name}: argument 'momentum' must be float, not {type(momentum).__name__}; for a cumulative average pass "
             "1 / number of batches seen"

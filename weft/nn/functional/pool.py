@@ -109,7 +109,7 @@ def _max_pool(
 
 def _largest(name: str, n: int, input: Tensor, *options: Any) -> Tensor:
     """The values of `_max_pool`; from the primitive that has a kernel where this is compiled or large."""
-    native = mode.tracer is not None or (input._interpreter is None and input.array.size >= 4 * base.LARGE)
+    native = mode.interpreter is not None or (input._interpreter is None and input.array.size >= 4 * base.LARGE)
     if native and input.ndim == n + 2 and input.dtype.is_floating_point and input.numel():
         geometry = _pooled(name, n, input, *options)
         if total(geometry["size"]) <= LARGEST_WINDOW:

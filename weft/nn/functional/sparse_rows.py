@@ -14,6 +14,7 @@ import weft
 
 from ...errors import ArgumentError, StateError
 from ...sizes import Size
+from ...tape.interpreter import interpreter_of
 from ...tape.modes import mode
 from ...tape.node import Node, counter
 from ...tape.tape import edge_of
@@ -167,7 +168,11 @@ class _Lookup:
 def takes_sparse_gradient(weight: Tensor) -> bool:
     """Whether the gradient of a look-up in `weight` may be sparse: it goes to a leaf, and no transform is at work."""
     return (
-        mode.grad and not mode.forward and weight.requires_grad and weight.node is None and weight._interpreter is None
+        mode.grad
+        and not mode.forward
+        and weight.requires_grad
+        and weight.node is None
+        and interpreter_of(weight) is None
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import weft
 
 from ...errors import InvalidValueError, ShapeError
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor
 from .. import functional as F
 from ..container import ModuleList, Sequential
@@ -81,7 +82,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         _check_pair(input_, target_, self.n_classes)
         single = target_.ndim == 0
         x, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
-        if target._interpreter is not None:  # which rows a cluster gets is not known: every one, then
+        if interpreter_of(target) is not None:  # which rows a cluster gets is not known: every one, then
             output = self.log_prob(x).gather(1, target.unsqueeze(1)).squeeze(1)
             return _ASMoutput(output.squeeze(0) if single else output, -output.mean())
         head = F.log_softmax(self.head(x), 1)  # (N, shortlist + clusters)

@@ -8,6 +8,7 @@ from typing import Any
 import weft
 
 from ...errors import ShapeError
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor
 from .. import functional as F
 from ..lazy import LazyModuleMixin
@@ -135,7 +136,7 @@ class BatchNorm(RunningNorm):
             self.num_batches_tracked.add_(1)
         if self.momentum is None:
             count = self.num_batches_tracked
-            return 1.0 / (float(count) if count._interpreter is None else count.double())
+            return 1.0 / (float(count) if interpreter_of(count) is None else count.double())
         return self.momentum
 
 

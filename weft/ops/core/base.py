@@ -16,11 +16,11 @@ from ...kernels.operation import NativeForm
 from ...runtime.switches import switch
 from ...tape import tape
 from ...tape.adjoint import by_adjoint
-from ...tape.modes import mode, switches
+from ...tape.interpreter import chosen
+from ...tape.modes import Taken, mode, switches
 from ...tape.node import Node, counter
 from ...tensor import Tensor, wrap
 from .formula import DROP, LOOK, SAVE, Meta, formula_reads
-from .inplace import innermost_interpreter
 
 __all__ = [
     "FUNCTION",
@@ -55,6 +55,8 @@ def _native() -> Any:
 
 def run_large(primitive: Primitive, compute: Callable, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     """What `compute` gives, by a native plan where that is faster."""
+    if mode.interpreter is not None:
+        raise Taken
     return _native().run(primitive, compute, arrays, params)
 
 
@@ -94,10 +96,15 @@ class Primitive(NativeForm):
 
     # ------------------------------------------------------------------------------ running forward
     def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """Compute on tensors (and numbers), recording what differentiation will need."""
+        """Compute on tensors (and numbers), recording what differentiation will need.
+
+        Here it is decided who does that: an interpreter that stands over this thread or over one of the tensors, or NumPy.
+        """
+        if switches.interpreting and mode.interpreter is not None:
+            return chosen(inputs).apply(self, inputs, params)
         for x in inputs:
             if isinstance(x, Tensor) and x._interpreter is not None:
-                return innermost_interpreter(inputs).apply(self, inputs, params)
+                return chosen(inputs).apply(self, inputs, params)
         return self.evaluate(inputs, params)
 
     def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -50,7 +50,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
     >>> weft.fori_loop(1, 6, lambda i, product: product * i, weft.tensor(1))
     tensor(120)
     """
-    if mode.tracer is not None and (isinstance(lower, Tensor) or isinstance(upper, Tensor)):
+    if mode.interpreter is not None and (isinstance(lower, Tensor) or isinstance(upper, Tensor)):
         first = lower if isinstance(lower, Tensor) else tensor(lower)
         step = lambda state: (state[0] + 1, body_fn(state[0], state[1]))
         return _while("fori_loop", lambda state: state[0] < upper, step, (first + 0, init))[1]
@@ -80,8 +80,8 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
     >>> weft.cond(weft.tensor(True), weft.sin, weft.cos, weft.tensor(0.0))
     tensor(0.)
     """
-    tracer = mode.tracer
-    if tracer is None or not isinstance(pred, Tensor):
+    over = mode.interpreter
+    if over is None or not isinstance(pred, Tensor):
         return (true_fn if _truth(pred, "cond") else false_fn)(*operands)
     _check_truth(pred, "cond")
     seen: list[tuple[Form, list[Tensor]]] = []
@@ -96,7 +96,7 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
 
         return run
 
-    leaves = tracer.cond(pred.reshape(()), branch(true_fn), branch(false_fn))
+    leaves = over.cond(pred.reshape(()), branch(true_fn), branch(false_fn))
     return seen[0][0].filled(leaves)
 
 
@@ -121,9 +121,9 @@ def _scan(name: str, f: Callable, init: Any, xs: Any, length: int | None, revers
         forms.append(y_form)
         return after, ys
 
-    tracer = mode.tracer
-    if tracer is not None:
-        carry, ys = tracer.scan(name, step, carry, rows, count, reverse)
+    over = mode.interpreter
+    if over is not None:
+        carry, ys = over.scan(name, step, carry, rows, count, reverse)
     else:
         columns = [unbind(x) for x in rows]
         found = []
@@ -174,8 +174,8 @@ def _while(name: str, cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
         _check_carry(name, form, carry, after_form, after, when)
         return after
 
-    tracer = mode.tracer
-    if tracer is not None:
+    over = mode.interpreter
+    if over is not None:
 
         def test(carry: Sequence[Tensor]) -> Tensor:
             pred = cond_fn(form.filled(carry))
@@ -183,7 +183,7 @@ def _while(name: str, cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
             _check_truth(pred, name)
             return pred
 
-        return form.filled(tracer.while_loop(name, test, step, carry))
+        return form.filled(over.while_loop(name, test, step, carry))
     t = 0
     while _truth(cond_fn(form.filled(carry)), name):
         carry, t = step(carry, f" in iteration {t}"), t + 1

@@ -11,22 +11,13 @@ import numpy as np
 from ... import dtypes
 from ...errors import AutogradError, DtypeError, ShapeError
 from ...refusal import reword
+from ...tape.interpreter import chosen, interpreter_of
 from ...tape.modes import FORWARD, NEVER, mode
 from ...tensor import Tensor
 
 __all__ = ["in_place", "innermost_interpreter", "rebase", "update", "write"]
 
 new = object.__new__
-
-
-def innermost_interpreter(inputs: Sequence[Any]) -> Any:
-    """The transform that takes over an operation on these inputs: the one entered last, or None."""
-    found = None
-    for x in inputs:
-        if isinstance(x, Tensor) and x._interpreter is not None:
-            if found is None or x._interpreter.level > found.level:
-                found = x._interpreter
-    return found
 
 
 def in_place(function: Callable, name: str) -> Callable:
@@ -47,9 +38,10 @@ def in_place(function: Callable, name: str) -> Callable:
 
 def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Tensor:
     """target ← function(target, *args, **kwargs), keeping the memory and rewriting the history."""
-    if target._interpreter is not None:
+    interpreter = interpreter_of(target)
+    if interpreter is not None:
         tracked = target._tracked(*args, *kwargs.values())
-        source = target._interpreter.renewed(target) if tracked else target
+        source = interpreter.renewed(target) if tracked else target
         return write(target, function(source, *args, **kwargs), name)
     target._check_writable(name)
     source = target
@@ -62,22 +54,31 @@ def update(target: Tensor, function: Callable, args: Sequence[Any], kwargs: dict
     return write(target, function(source, *args, **kwargs), name, checked=True)
 
 
-def write(target: Tensor, value: Tensor, name: str, checked: bool | str = False) -> Tensor:
+def write(target: Tensor, value: Tensor, name: str, checked: bool = False) -> Tensor:
     """Copy `value` into the memory of `target`; every view sees it, and gradients follow it.
 
-    `checked`: the target is known to be writable; 'taken': the transform in charge has taken over, too.
+    `checked`: the target is known to be writable.
     """
-    interpreter = None if checked == "taken" else innermost_interpreter((target, value))
+    interpreter = chosen((target, value))
     if interpreter is not None:
         return interpreter.write(target, value, name)
     if not checked:
         target._check_writable(name)
+    return written(target, value, name, _copy)
+
+
+def _copy(target: Tensor, value: Tensor) -> None:
+    np.copyto(target.array, value.array, casting="unsafe")
+
+
+def written(target: Tensor, value: Tensor, name: str, copy: Callable[[Tensor, Tensor], None]) -> Tensor:
+    """`write` to a target that is known to be writable, where `copy(target, value)` writes the memory itself."""
     if not dtypes.can_cast(value.dtype, target.dtype):
         raise DtypeError(
             f"{name}: result type {value.dtype} can't be cast to the desired output type {target.dtype}; "
             f"use the out-of-place form, or convert the tensor first"
         )
-    if value.array.shape != target.array.shape:
+    if value.shape != target.shape:
         raise ShapeError(
             f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(value.shape)}; "
             "the tensor written to cannot grow"
@@ -87,7 +88,7 @@ def write(target: Tensor, value: Tensor, name: str, checked: bool | str = False)
         _check_rebasable(target, name)
         if value.dtype is not target.dtype:
             value = value.to(target.dtype)
-    np.copyto(target.array, value.array, casting="unsafe")
+    copy(target, value)
     target._bump()
     if tracked:
         rebase(target, value)

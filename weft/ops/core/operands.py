@@ -87,8 +87,14 @@ def is_number(value: Any) -> bool:
 def contents(x: Tensor, name: str) -> ndarray:
     """The values of a tensor, for operations whose results have sizes that depend on them. A trace computes them at
     once, and holds while they stay the same."""
-    tracer = mode.tracer
-    return x.array if tracer is None or x._interpreter is not tracer else tracer.contents(x, name)
+    over = mode.interpreter
+    return x.array if over is None or x._interpreter is not None else over.contents(x, name)
+
+
+def known_array(x: Tensor, name: str) -> ndarray:
+    """The values of a tensor, for what Python computes with them; in a trace only constants have any."""
+    over = mode.interpreter
+    return x.array if over is None or x._interpreter is not None else over.known(x, name)
 
 
 def number_error(name: str, argument: str, value: Any) -> ArgumentError:

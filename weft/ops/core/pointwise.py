@@ -14,7 +14,7 @@ from ...errors import DtypeError, WeftError
 from ...refusal import reword
 from ...tape import tape
 from ...tape.adjoint import by_adjoint
-from ...tape.modes import mode, switches
+from ...tape.modes import Taken, mode, switches
 from ...tape.node import Node
 from ...tensor import Tensor, wrap
 from . import base
@@ -147,6 +147,8 @@ class Elementwise(Primitive, abstract=True):
                 return slow(x)
             try:
                 y = mode.run(ufunc, a) if a.size < base.LARGE else base.run_large(self, ufunc, (a,), NO_PARAMS)
+            except Taken:
+                return mode.interpreter.short_way(slow, x)
             except RuntimeError:
                 y = mode.run_inside(ufunc, a)
             out = new(Tensor)
@@ -167,8 +169,8 @@ class Elementwise(Primitive, abstract=True):
         differentiable, known = self.differentiable, SCALARS.get
 
         def fast(x: Any, y: Any) -> Tensor:
-            try:
-                if x.__class__ is float or x.__class__ is int:
+            try:  # `type`, because a number of a trace says it is of class float
+                if type(x) is float or type(x) is int:
                     large = b = y.array
                     kind = b.dtype
                     if kind is not F32 and kind is not F64:
@@ -179,7 +181,7 @@ class Elementwise(Primitive, abstract=True):
                     kind, x_needs = a.dtype, x._needs_grad
                     if kind is not F32 and kind is not F64:
                         return slow(x, y)
-                    if y.__class__ is float or y.__class__ is int:
+                    if type(y) is float or type(y) is int:
                         b, y_needs = known((y, kind)), False
                         if b is None:
                             b = scalar_array(y, kind)
@@ -195,6 +197,8 @@ class Elementwise(Primitive, abstract=True):
                 if isinstance(error, WeftError):
                     raise
                 raise broadcast_error(self.name, a.shape, b.shape) from None
+            except Taken:
+                return mode.interpreter.short_way(slow, x, y)
             except RuntimeError:
                 r = mode.run_inside(ufunc, a, b)
             out = new(Tensor)
@@ -261,21 +265,25 @@ class Elementwise(Primitive, abstract=True):
             if not kwargs and self._interpreter is None:
                 a = self.array
                 kind = a.dtype
-                number = takes_numbers and (other.__class__ is float or other.__class__ is int)
+                number = takes_numbers and (type(other) is float or type(other) is int)
                 b = scalar_array(other, kind) if number and kind in FLOATS else getattr(other, "array", None)
                 if b is not None and b.dtype is kind and kind in FLOATS and not self._tracked(other):
                     self._check_writable(name)
                     try:
                         mode.run(ufunc, a, b, a)
+                        self._bump()
+                        return self
+                    except Taken:
+                        pass
                     except ValueError:
                         raise broadcast_error(name, a.shape, b.shape) from None
                     except RuntimeError:
                         mode.run_inside(ufunc, a, b, a)
+                        self._bump()
+                        return self
                     except TypeError as error:
                         reword(error, name, (self, other), kwargs)
                         raise
-                    self._bump()
-                    return self
             try:
                 return update(self, function, (other,), kwargs, name)
             except Exception as error:

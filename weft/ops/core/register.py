@@ -162,7 +162,7 @@ def write_out(out: Any, result: Any, name: str) -> Any:
         )
     if not dtypes.can_cast(result.dtype, out.dtype):
         raise DtypeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {out.dtype}")
-    if mode.tracer is not None:
+    if mode.interpreter is not None:
         return write(out, result if result.dtype is out.dtype else result.to(out.dtype), name)
     if out.array.shape != result.array.shape:
         if out._base is None and out.array.size == 0:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...tape import tape
+from ...tape.interpreter import interpreter_of
 from ...tape.modes import enable_grad, mode, unrecorded
 from ...tensor import Tensor, wrap
 from . import base
@@ -105,7 +106,7 @@ class Together(Opaque):
 def _planned_gradients(
     g: Tensor, inputs: Sequence[Tensor], formula: Formula, wanted: tuple[bool, ...]
 ) -> Sequence[Any]:
-    if g._interpreter is None:
+    if interpreter_of(g) is None:
         arrays = [g.array, *(x.array for x in inputs)]
         found = base.compute_large(SLOPE, arrays, {"formula": formula, "wanted": wanted})
         if found is not None:
@@ -115,7 +116,7 @@ def _planned_gradients(
 
 def together(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """function(*inputs) for a function that depends on nothing else but numbers; as one operation if that is faster."""
-    if any(x._interpreter is not None or x.array.dtype not in FLOATS for x in inputs):
+    if any(interpreter_of(x) is not None or x.array.dtype not in FLOATS for x in inputs):
         return function(*inputs)
     arrays = [x.array for x in inputs]
     if max(a.size for a in arrays) < 4 * base.LARGE or not all(a.flags.c_contiguous for a in arrays):
@@ -129,12 +130,11 @@ def together(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
 def with_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """`together` for a function of one element. Compiled code computes its slope beside it, which is all that it keeps for
     the gradient: less than the parts of the function, where these are many."""
-    if mode.tracer is None or x._interpreter is not mode.tracer or not (x._needs_grad and mode.grad):
+    if mode.interpreter is None or x._interpreter is not None or not (x._needs_grad and mode.grad):
         return together(function, x)
     with unrecorded():
         y = function(x)
-    with mode.tracer.opened():
-        return TOGETHER.record(y, (x,), {"formula": Formula(function, function.__qualname__), "sloped": True})
+    return TOGETHER.record(y, (x,), {"formula": Formula(function, function.__qualname__), "sloped": True})
 
 
 register_module(__name__)

@@ -10,10 +10,11 @@ from ... import dtypes
 from ...device import device
 from ...dtypes import dtype
 from ...errors import ArgumentError, DtypeError, ShapeError
+from ...tape.interpreter import chosen
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core import base
-from ..core.operands import broadcast_error, is_number, kept_copy
+from ..core.operands import broadcast_error, is_number, kept_copy, known_array
 from ..core.pointwise import Elementwise
 from ..core.primitive import operation, write
 from ..math.elementwise import CAST
@@ -156,7 +157,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             src = src.expand(self.shape)
         except ShapeError:
             raise broadcast_error("copy_", tuple(self.shape), tuple(src.shape)) from None
-    if self._interpreter is not None or src._interpreter is not None or np.may_share_memory(src.array, self.array):
+    if chosen((self, src)) is not None or np.may_share_memory(src.array, self.array):
         src = clone(src)
     elif self._tracked(src):
         src = CLONE(src, order="K")  # a node of its own: the target must not share the source's
@@ -166,8 +167,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 @operation(function=False)
 def data_fill_(self: Tensor, value: Any) -> Tensor:
     """Every element set to one number (in place)."""
-    if mode.tracer is not None and mode.tracer.is_number(value):
-        value = mode.tracer.operand(value)
+    if mode.interpreter is not None and mode.interpreter.is_number(value):
+        value = mode.interpreter.operand(value)
     if isinstance(value, Tensor):
         if value.ndim:
             raise ShapeError(
@@ -225,5 +226,6 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 @operation(function=False)
 def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replace each element by a Python function of it (in place, slow; for tests and small tensors)."""
-    values = [callable(x) for x in self.array.ravel().tolist()]
-    return copy_(self, wrap(np.array(values, self.dtype.np).reshape(self.array.shape)))
+    array = known_array(self, "apply_")
+    values = [callable(x) for x in array.ravel().tolist()]
+    return copy_(self, wrap(np.array(values, self.dtype.np).reshape(array.shape)))

@@ -22,7 +22,7 @@ from ...errors import ArgumentError, AutogradError, DtypeError, NumberRangeError
 from ...sizes import Size
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
-from ..core.operands import is_number, kept_empty, python_int
+from ..core.operands import is_number, kept_empty, known_array, python_int
 from ..core.primitive import operation, write_out
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
 def array_from(data: Any, dtype: dtype_type | None, name: str = "tensor") -> np.ndarray:
     """A NumPy array from numbers, nested sequences, arrays or tensors; shared with `data` if possible."""
     if isinstance(data, Tensor):
-        array = data.array
+        array = known_array(data, name)
     elif isinstance(data, (np.ndarray, np.generic)) or _is_foreign_array(data):
         array = np.asarray(data)
     else:
@@ -138,7 +138,7 @@ def _unwrapped(data: Any, name: str) -> Any:
                 f"{name}: only one element tensors can be converted to Python scalars, got one of shape "
                 f"{tuple(data.shape)} inside a sequence; use weft.stack"
             )
-        return data.array.reshape(())[()]
+        return known_array(data, name).reshape(())[()]
     return [_unwrapped(v, name) for v in data] if isinstance(data, (list, tuple, range)) else data
 
 
@@ -187,7 +187,9 @@ def tensor(
 ) -> Tensor:
     """A new leaf tensor with a copy of the data."""
     kind = None if dtype is None else dtypes.as_dtype(dtype)
-    if mode.tracer is not None and any(isinstance(x, Tensor) or mode.tracer.is_number(x) for x in _leaves(data)):
+    if mode.interpreter is not None and any(
+        isinstance(x, Tensor) or mode.interpreter.is_number(x) for x in _leaves(data)
+    ):
         out = _stacked(data, kind or _common_kind(data, _leaf_types(data)))
         return out.requires_grad_() if requires_grad else out
     return made(np.array(array_from(data, kind), order="K"), requires_grad, device)
@@ -199,8 +201,8 @@ def _stacked(data: Any, kind: dtype_type) -> Tensor:
         from ..shape.join import stack
 
         return stack([_stacked(x, kind) for x in data])
-    if mode.tracer.is_number(data):
-        data = mode.tracer.operand(data)
+    if mode.interpreter.is_number(data):
+        data = mode.interpreter.operand(data)
     return data.detach().clone().to(kind) if isinstance(data, Tensor) else wrap(np.asarray(data, kind.np))
 
 
@@ -429,11 +431,11 @@ def like(
         raise ArgumentError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     check_layout(layout, name)
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
-    if input._interpreter is not None and input._interpreter.level:
+    if input._interpreter is not None:
         return input._filled(0 if value is None else value).to(kind)
     window, in_order = input._window(), str(memory_format).endswith("contiguous_format")
     array = np.empty(window.shape, kind.np) if in_order else kept_empty(window, kind.np)
-    if mode.tracer is not None and mode.tracer.is_number(value):
+    if mode.interpreter is not None and mode.interpreter.is_number(value):
         return made(array, requires_grad, device).fill_(value)
     if value is not None:
         array.fill(checked_number(value, kind, name)[()])

@@ -34,8 +34,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 def _from_outside(x: Tensor) -> Tensor:
     """A tensor over memory that others may write to: a compiled function reads it anew at every call."""
-    if mode.tracer is not None:
-        mode.tracer.from_outside(x)
+    if mode.interpreter is not None:
+        mode.interpreter.from_outside(x)
     return x
 
 

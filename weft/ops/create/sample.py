@@ -16,9 +16,10 @@ from ... import dtypes
 from ... import random as streams
 from ...device import device as device_type
 from ...errors import ArgumentError, DtypeError, GeneratorError, ShapeError, WeftError
+from ...tape.interpreter import interpreter_of
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
-from ..core.operands import broadcast_error, python_int
+from ..core.operands import broadcast_error, contents, python_int
 from ..core.primitive import operation, write, write_out
 from .create import check_layout, constructor, kind_of, sequence_shape, shape_from
 
@@ -36,7 +37,7 @@ class Generator(streams.Generator):
 
     def set_state(self, new_state: Tensor) -> None:
         """Return to where `get_state` was called; anything else is refused and changes nothing."""
-        super().set_state(new_state.array if isinstance(new_state, Tensor) else new_state)
+        super().set_state(contents(new_state, "set_state") if isinstance(new_state, Tensor) else new_state)
 
     def clone_state(self) -> Generator:
         """A new generator at the same place of the same stream."""
@@ -87,8 +88,8 @@ def draw(name: str, sampler: str, generator: Any, *parameters: Any, **options: A
     takeover = getattr(mode, "sampling", None)
     if takeover is not None:
         return takeover(name, sampler, source, parameters, options)
-    if mode.tracer is not None:
-        return mode.tracer.draw(name, sampler, source, parameters, options)
+    if mode.interpreter is not None:
+        return mode.interpreter.draw(name, sampler, source, parameters, options)
     arrays = [p.array if isinstance(p, Tensor) else p for p in parameters]
     options = {k: v.array if isinstance(v, Tensor) else v for k, v in options.items()}
     try:
@@ -170,8 +171,8 @@ def _as_laid_out(
     check_layout(layout, name)
     if device is not None:
         device_type(device)
-    keep = input._interpreter is None and not str(memory_format).endswith("contiguous_format")
-    if keep and value._interpreter is None and not input.is_contiguous():
+    keep = interpreter_of(input) is None and not str(memory_format).endswith("contiguous_format")
+    if keep and interpreter_of(value) is None and not input.is_contiguous():
         array = np.empty_like(input.array, value.array.dtype)
         array[...] = value.array
         value = wrap(array)
@@ -322,12 +323,13 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 def fill(target: Tensor, sampler: str, generator: Any, /, *parameters: Any, **options: Any) -> Tensor:
     """Write random numbers into `target`: an in-place change without gradient."""
     name = sampler + "_"
-    if target._interpreter is None:
+    interpreter = interpreter_of(target)
+    if interpreter is None:
         target._check_writable(name)
     options = {"shape": tuple(target.shape), "dtype": target.dtype.np, **options}
     value = draw(name, sampler, generator, *parameters, **options)
-    if target._interpreter is not None:
-        return target._interpreter.write(target, value, name)
+    if interpreter is not None:
+        return interpreter.write(target, value, name)
     return write(target, value, name, checked=True)
 
 

@@ -16,13 +16,14 @@ import numpy as np
 from ... import dtypes
 from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...refusal import reword
+from ...tape.interpreter import chosen, interpreter_of
 from ...tape.modes import mode, switches
 from ...tape.node import Node
 from ...tape.tape import watch
 from ...tensor import Tensor, link_view, new, wrap
 from ..core.base import next_order
 from ..core.formula import Meta
-from ..core.operands import FLOATS, contents, is_number
+from ..core.operands import FLOATS, contents, is_number, known_array
 from ..core.primitive import operation, update
 from ..shape.shape import ALL, broadcast_shapes
 from ..shape.view import ALIAS, PERMUTE, SLICE
@@ -70,7 +71,7 @@ def _item(key: Any) -> Any:
 
 def _from_sequence(key: Any) -> Tensor:
     array = (
-        np.asarray([np.asarray(k.array) if isinstance(k, Tensor) else k for k in key])
+        np.asarray([known_array(k, "index") if isinstance(k, Tensor) else k for k in key])
         if isinstance(key, (list, tuple))
         else np.asarray(key)
     )
@@ -93,7 +94,7 @@ def _index_tensor(index: Tensor) -> Any:
         raise IndexRangeError(
             f"index: tensors used as indices must be long, int, byte or bool tensors, got {kind}; convert with .long()"
         )
-    if index.ndim == 0 and index._interpreter is None and index.dtype is dtypes.int64:
+    if index.ndim == 0 and interpreter_of(index) is None and index.dtype is dtypes.int64:
         return int(index.array)
     return index
 
@@ -192,7 +193,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     """x[key]: a view for integers, slices, None and …; a copy when index tensors or masks are among them."""
     try:
         window = None
-        if self._interpreter is None:
+        if self._interpreter is None and (not switches.interpreting or mode.interpreter is None):
             numpy_key = _numpy_key(key)
             if numpy_key is not None:
                 try:
@@ -267,7 +268,7 @@ def _neighbours(dims: Sequence[int]) -> bool:
 def _read(view: Tensor, advanced: Advanced) -> Tensor:
     dims, indices = [d for d, _, _ in advanced], [i for _, i, _ in advanced]
     _check_together(indices)
-    if mode.tracer is not None:  # no values yet: the check becomes a part of the graph
+    if mode.interpreter is not None:  # no values yet: the check becomes a part of the graph
         _check_ranges(view, advanced)
     try:
         if _neighbours(dims):
@@ -295,7 +296,7 @@ def _shape_of_places(indices: Sequence[Tensor]) -> tuple[int, ...]:
 
 def _check_ranges(view: Tensor, advanced: Advanced) -> None:
     for place, index, d in advanced:
-        if index._interpreter is None or mode.tracer is not None:
+        if index._interpreter is None:
             check_places(index, view.shape[place], d, "index", low=-view.shape[place])
 
 
@@ -339,13 +340,15 @@ def _fill_mask(x: Tensor, mask: Tensor, value: Any) -> None:
 
 def _written_at_once(x: Tensor, key: Any, value: Any) -> bool:
     """The shortest way: a number or tensor to a basic place of a float tensor, unrecorded. False: no such case."""
+    if x._interpreter is not None or (switches.interpreting and mode.interpreter is not None):
+        return False
     if value.__class__ is not float and value.__class__ is not int:
         if not isinstance(value, Tensor) or value._interpreter is not None or value.array.dtype is not x.array.dtype:
             return False
         number = value.array
     else:
         number = value
-    if x._interpreter is not None or x.array.dtype not in FLOATS or x._tracked(value):
+    if x.array.dtype not in FLOATS or x._tracked(value):
         return False
     numpy_key = _numpy_key(key)
     if numpy_key is None:
@@ -419,7 +422,7 @@ def put_at_(
     target: Tensor, value: Tensor, indices: Sequence[Tensor], accumulate: bool, name: str, at: int = 0
 ) -> Tensor:
     """target[:, …, i₁, i₂, …] = value (or += value), in place; straight into memory if nothing is recorded."""
-    plain = all(t._interpreter is None for t in (target, value, *indices))
+    plain = chosen((target, value, *indices)) is None
     if not accumulate and plain and not target._tracked(value):
         target._check_writable(name)
         target.array[(slice(None),) * at + tuple(i.array for i in indices)] = value.array

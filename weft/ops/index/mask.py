@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import DtypeError, ShapeError
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor, wrap
 from ..core.operands import broadcast_error, contents
 from ..core.primitive import operation
@@ -60,14 +61,15 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     shape = broadcast_shapes(input.shape, mask.shape)
     mask, x, line = mask.expand(shape), input.expand(shape), source.reshape(-1)
     number = mask.reshape(-1).long().cumsum(0)
-    if number._interpreter is None and number.numel() and int(number.array[-1]) > line.shape[0]:
+    known = interpreter_of(number) is None
+    if known and number.numel() and int(number.array[-1]) > line.shape[0]:
         raise ShapeError(
             f"masked_scatter: the source has {line.shape[0]} elements, the mask of shape {tuple(shape)} asks for "
             f"{int(number.array[-1])}"
         )
     if not number.numel():
         return x.clone()
-    if number._interpreter is not None:
+    if not known:
         many = "masked_scatter: the mask asks for more elements than the source has"
         check_places(number[-1:], line.shape[0] + 1, 0, many)
     if not line.shape[0]:
@@ -101,7 +103,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` rows of nonzero, filled up with `fill_value`."""
     if size < 0:
         raise ShapeError(f"nonzero_static: 'size' must be a non-negative integer, got {size}")
-    found = nonzero(input).array[:size]
+    found = contents(nonzero(input), "nonzero_static")[:size]
     out = np.full((size, input.ndim), fill_value, np.int64)
     out[: len(found)] = found
     return wrap(out)

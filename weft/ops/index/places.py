@@ -14,6 +14,7 @@ import numpy as np
 
 from ...errors import IndexRangeError
 from ...runtime.lazy import LazyModule
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor, wrap
 from ..core.formula import DROP, LOOK, SAVE
 from ..core.operands import F32, raise_rank
@@ -352,7 +353,7 @@ def check_places(index: Tensor, size: int, dim: int, name: str, low: int = 0, sk
     if not index.numel():
         return
     params = {"low": low, "size": size, "skip": skip, "dim": dim, "name": name}
-    if index._interpreter is not None:
+    if interpreter_of(index) is not None:
         CHECK_PLACES(index, **params)
     elif skip is not None or index.array.min() < low or index.array.max() >= size:
         CHECK_PLACES.reference(index.array, **params)

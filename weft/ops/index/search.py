@@ -13,6 +13,7 @@ from ... import dtypes
 from ...dtypes import BOOL, COMPLEX
 from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, is_number
 from ..core.primitive import Opaque, operation, register_module
@@ -126,7 +127,7 @@ def _sorted_by(line: Tensor, sorter: Tensor) -> Tensor:
             f"searchsorted: boundary and sorter must have the same size, but got boundary tensor {tuple(line.shape)} "
             f"and got sorter tensor {tuple(sorter.shape)}"
         )
-    if sorter._interpreter is None and sorter.numel() and bool(((sorter < 0) | (sorter >= line.shape[-1])).any()):
+    if interpreter_of(sorter) is None and sorter.numel() and bool(((sorter < 0) | (sorter >= line.shape[-1])).any()):
         raise IndexRangeError(f"searchsorted: sorter index out of range, must be in [0, {line.shape[-1] - 1}]")
     return line.gather(-1, sorter)
 

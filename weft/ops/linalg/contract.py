@@ -15,7 +15,8 @@ import numpy as np
 from ... import dtypes
 from ...dtypes import BOOL
 from ...errors import ArgumentError, DtypeError, ShapeError
-from ...tape.modes import mode, switches
+from ...tape.interpreter import interpreter_of
+from ...tape.modes import Taken, mode, switches
 from ...tensor import Tensor, new, wrap
 from ..core import base
 from ..core.operands import F32, F64, raise_rank
@@ -83,7 +84,7 @@ def _array_product(a: np.ndarray, b: np.ndarray) -> Tensor:
 
 def _slope_left(g: Tensor, other: Tensor, shape: tuple[int, ...]) -> Tensor:
     """g · otherᴴ, summed to the sizes of the left factor."""
-    if not mode.grad and g._interpreter is None and other._interpreter is None:
+    if not mode.grad and interpreter_of(g) is None and interpreter_of(other) is None:
         product = _array_product(g.array, _array_adjoint(other.array))
     else:
         product = MATMUL(g, adjoint(other))
@@ -95,7 +96,7 @@ def _slope_right(g: Tensor, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     if len(shape) == 2 and x.ndim > 2:  # a weight shared by the batch: sum inside one product
         rows = math.prod(x.shape[:-1])
         x, g = x.reshape(rows, x.shape[-1]), g.reshape(rows, g.shape[-1])
-    if not mode.grad and g._interpreter is None and x._interpreter is None:
+    if not mode.grad and interpreter_of(g) is None and interpreter_of(x) is None:
         product = _array_product(_array_adjoint(x.array), g.array)
     else:
         product = MATMUL(adjoint(x), g)
@@ -187,6 +188,8 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
         result = mode.run(np.matmul, a, b) if small else base.run_large(MATMUL, np.matmul, (a, b), NO_PARAMS)
     except ValueError:
         raise _inner_error(input, other, name) from None
+    except Taken:
+        return mode.interpreter.short_way(_general_product, input, other, name)
     except RuntimeError:
         result = mode.run_inside(np.matmul, a, b)
     out = new(Tensor)

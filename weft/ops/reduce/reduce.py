@@ -220,7 +220,7 @@ SUM, MEAN, PROD = Sum(), Mean(), Prod()
 
 def _quick(primitive: Reduction, x: Tensor, dim: tuple[int, ...] | None, keepdim: bool) -> Tensor | None:
     """The shortest way to reduce a float tensor (dim=None: whole); None where the general way must be taken."""
-    if x._interpreter is not None:
+    if x._interpreter is not None or (switches.interpreting and mode.interpreter is not None):
         return None
     a = x.array
     kind = a.dtype

@@ -12,6 +12,7 @@ from ... import dtypes
 from ...dtypes import BOOL, FLOAT, INTEGER
 from ...errors import DtypeError, InvalidValueError, ShapeError
 from ...sizes import wrap_dim
+from ...tape.interpreter import chosen, interpreter_of
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, is_number
 from ..core.primitive import Opaque, Reduction, operation, register_module
@@ -133,7 +134,7 @@ def _check_quantile(x: Tensor, q: Any, interpolation: str, name: str) -> Tensor:
         raise ShapeError(f"{name}: q must be a scalar or 1D tensor, got shape {tuple(q.shape)}")
     if q.dtype is not x.dtype:
         raise DtypeError(f"{name}: q tensor must be same dtype as the input tensor, got {q.dtype} and {x.dtype}")
-    if q._interpreter is None and not bool(((q >= 0) & (q <= 1)).all()):
+    if interpreter_of(q) is None and not bool(((q >= 0) & (q <= 1)).all()):
         raise InvalidValueError(f"{name}: q values must be in the range [0, 1]")
     return q
 
@@ -198,7 +199,7 @@ def _weights(weights: Tensor | None, count: int, category: int, name: str) -> Te
         raise DtypeError(f"cov: expected {name} to have {wanted} dtype but got {name} with {weights.dtype} dtype")
     if weights.numel() != count:
         raise ShapeError(f"cov: expected {name} to have {count} elements, one an observation, got {weights.numel()}")
-    if weights._interpreter is None and bool((weights < 0).any()):
+    if interpreter_of(weights) is None and bool((weights < 0).any()):
         raise InvalidValueError(f"cov: {name} cannot be negative")
     return weights.reshape(-1)
 
@@ -274,7 +275,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 def _added_up(places: Tensor, weights: Tensor | None, minlength: int, kind: Any) -> Tensor:
     """Ones or weights, added up at the places; a trace asks only how many there are."""
-    if places._interpreter is None and (weights is None or weights._interpreter is None):
+    if chosen((places, weights)) is None:
         given = None if weights is None else weights.array.astype(np.float64)
         return wrap(np.bincount(places.array, given, minlength).astype(kind.np))
     last = places.max().item() if places.numel() else -1

@@ -28,7 +28,7 @@ def change_geometry(function: str) -> Callable:
                 f"{name}: a leaf tensor that requires grad is being used in an in-place operation; use "
                 f"`{function}`, or wrap the change in `with weft.no_grad():`"
             )
-        if self._interpreter is not None and self._interpreter.level:
+        if self._interpreter is not None:
             return self._interpreter.write(self, getattr(self, function)(*args, **kwargs), name)
         before = new(Tensor)
         before.array, before.node, before._needs_grad = self._window(), self.node, self._needs_grad
@@ -96,7 +96,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in other sizes: a view where strides allow it, else a copy."""
     wanted = sizes_from(sizes if shape is None else (shape,), "reshape")
     wanted = inferred_shape(input.numel(), wanted, "reshape")
-    if input._interpreter is not None and input._interpreter.level:
+    if input._interpreter is not None:
         return input._interpreter.resized(input, wanted)
     try:
         return VIEW(input, shape=wanted)

@@ -17,8 +17,8 @@ from ...errors import AutogradError, DtypeError, ShapeError
 from ...sizes import Size, wrap_dim, wrap_dims
 from ...storage import owner_of
 from ...tape.modes import mode
-from ...tensor import Tensor, wrap
-from ..core.operands import broadcast_error, python_int
+from ...tensor import Tensor, mark, wrap
+from ..core.operands import broadcast_error, known_array, python_int
 from ..core.primitive import operation
 from ..math.elementwise import where
 from .reshape import inferred_shape, sizes_from
@@ -409,7 +409,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = sizes_from(sizes, "resize_")
     if any(s < 0 for s in shape):
         raise ShapeError(f"resize_: trying to create tensor with negative dimension in {list(shape)}")
-    count, array = math.prod(shape), self.array
+    count, array = math.prod(shape), known_array(self, "resize_")
     memory = owner_of(array)
     if self.is_contiguous() and count <= array.size:
         self.array = array.reshape(-1)[:count].reshape(shape)
@@ -420,6 +420,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         kept = builtins.min(count, array.size)
         line[:kept] = array.reshape(-1)[:kept]
         self.array = line.reshape(shape)
+    mark(self)
     self._bump()
     return self
 
@@ -438,12 +439,13 @@ def set_(
     if mode.grad is True and self._is_grad_leaf():
         raise AutogradError("set_: a leaf tensor that requires grad is being changed; use no_grad, or .data")
     if source is None:
-        self.array = np.empty((0,), self.array.dtype)
+        self.array = np.empty((0,), self._window().dtype)
+        mark(self)
         return self
     if source.dtype is not self.dtype:
         raise DtypeError(f"set_: expected a source of type {self.dtype}, got {source.dtype}")
     window = source if size is None else source.as_strided(size, stride or _row_strides(size), storage_offset)
-    self.array = window.array
+    self.array = window._window()
     self._bump()
     return self
 

@@ -255,17 +255,17 @@ def overwritten(target: Tensor, value: Tensor) -> Tensor:
     """The history of a tensor that owns its memory after `value` was written over all of it."""
     if value._needs_grad:
         return value
-    return OVERWRITE.record(_known(target.array), (_known(target.array, target), value), {})
+    return OVERWRITE.record(_known(target._window()), (_known(target._window(), target), value), {})
 
 
 def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
     """The history of `root` after `value` was written through `view` (the memory is already written)."""
-    before, window = _known(root.array, root), view.array
+    before, window = _known(root._window(), root), view._window()
     if root.is_complex() and not view.is_complex():  # told on the real parts of the root
-        parts = VIEW_AS_REAL.reference(root.array)
+        parts = VIEW_AS_REAL.reference(root._window())
         before = VIEW_AS_REAL.record(_known(parts), (before,), {})
         after = STRIDED_REPLACE.record(_known(parts), (before, value), window_of(parts, window))
-        return VIEW_AS_COMPLEX.record(_known(root.array), (after,), {})
+        return VIEW_AS_COMPLEX.record(_known(root._window()), (after,), {})
     if view.is_complex() and not root.is_complex():
         value, window = VIEW_AS_REAL(value), VIEW_AS_REAL.reference(window)
     elif view.dtype is not root.dtype:
@@ -273,20 +273,20 @@ def write_into_root(root: Tensor, view: Tensor, value: Tensor) -> Tensor:
             f"in-place write through a view of type {view.dtype} on memory of type {root.dtype} cannot be "
             "differentiated; write through a view of the same type"
         )
-    return STRIDED_REPLACE.record(_known(root.array), (before, value), window_of(root.array, window))
+    return STRIDED_REPLACE.record(_known(root._window()), (before, value), window_of(root._window(), window))
 
 
 def view_of_root(root: Tensor, view: Tensor) -> Tensor:
     """The history of `view` after the memory of `root` was written to."""
-    after, source = _known(view.array), root
+    after, source = _known(view._window()), root
     if view.dtype is root.dtype:
-        return AS_STRIDED.record(after, (root,), window_of(root.array, view.array))
+        return AS_STRIDED.record(after, (root,), window_of(root._window(), view._window()))
     if root.is_complex() and not view.is_complex():
-        source = VIEW_AS_REAL.record(_known(VIEW_AS_REAL.reference(root.array)), (root,), {})
-        return AS_STRIDED.record(after, (source,), window_of(source.array, view.array))
+        source = VIEW_AS_REAL.record(_known(VIEW_AS_REAL.reference(root._window())), (root,), {})
+        return AS_STRIDED.record(after, (source,), window_of(source._window(), view._window()))
     if view.is_complex() and not root.is_complex():
-        parts = VIEW_AS_REAL.reference(view.array)
-        part = AS_STRIDED.record(_known(parts), (root,), window_of(root.array, parts))
+        parts = VIEW_AS_REAL.reference(view._window())
+        part = AS_STRIDED.record(_known(parts), (root,), window_of(root._window(), parts))
         return VIEW_AS_COMPLEX.record(after, (part,), {})
     return after
 
@@ -324,7 +324,7 @@ def _offset_of(root: Tensor) -> int:
 @operation(inplace=change_geometry("as_strided"))
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A window with given sizes, strides and offset on the memory behind `input`."""
-    if input._interpreter is not None and input._interpreter.level:  # no addresses: each example counts as contiguous
+    if input._interpreter is not None:  # no addresses: each example counts as contiguous
         layout = layout_of(np.empty(tuple(input.shape), np.int8))
         return STRIDED_READ(input, layout=layout, size=tuple(size), stride=tuple(stride), offset=storage_offset or 0)
     window = _checked_window(input, size, stride, storage_offset, "as_strided")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
+from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor, wrap
 from ..core.primitive import operation
 from ..linalg.matrix import EXACT
@@ -203,7 +204,7 @@ def _overlapped(frames: Tensor, weights: Tensor, n_fft: int, hop: int, center: b
 
 def _check_envelope(envelope: Tensor) -> None:
     """Where all windows are 0 the signal is lost (not asked under a transform, which has no values)."""
-    if envelope._interpreter is None and bool((envelope.detach().abs() < 1e-11).any()):
+    if interpreter_of(envelope) is None and bool((envelope.detach().abs() < 1e-11).any()):
         raise ShapeError(
             "istft: window overlap add min is 0: some samples are covered by no window; use a smaller hop_length or a "
             "window without zeros at its ends (or center=True)"

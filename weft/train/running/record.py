@@ -146,11 +146,4 @@ def live_number(fetch: Callable[[], int], label: str) -> Any:
 
     Where Python decides by it (`if batch_idx % 100 == 0`), the plan holds as long as the decision stays the same.
     """
-    tracer = mode.tracer
-    if tracer is None:
-        return fetch()
-    from ...compiler.graph.graph import Fetched
-
-    out = tracer.fresh(tracer.graph.source(Fetched(fetch, label), (), np.float64))
-    out.__dict__["_fetch"] = fetch
-    return out
+    return fetch() if mode.interpreter is None else mode.interpreter.live(fetch, float, label)
