@@ -80,7 +80,9 @@ def _identifiers(path):
 
 def test_hardly_anything_outside_of_the_compiler_knows_a_tracer():
     files = [path for path in ROOT.rglob("*.py") if not path.is_relative_to(ROOT / "compiler")]
-    found = [(str(path.relative_to(ROOT)), name) for path in files for name in _identifiers(path) if name.lower() == "tracer"]
+    found = [
+        (str(path.relative_to(ROOT)), name) for path in files for name in _identifiers(path) if name.lower() == "tracer"
+    ]
     assert len(files) > 300
     assert len(found) <= MOST_MENTIONS, found
 
