@@ -55,9 +55,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("compiler.tracing.surroundings", "nn.module_hooks"): "to be broken",
     ("compiler.tracing.surroundings", "optim.optimizer"): "to be broken",
     ("compiler.tracing.surroundings", "train.progress"): "to be broken",
-    ("compiler.tracing.arrays", "nn.module"): "to be broken",
-    ("compiler.tracing.arrays", "nn.module_hooks"): "to be broken",
-    ("compiler.tracing.arrays", "optim.optimizer"): "to be broken",
 }
 
 

@@ -62,6 +62,7 @@ class Module(ModuleState, ModuleHooks):
 
     training: bool
     call_super_init = False
+    _roots: tuple[type, ...]
     _version = 1
     summary = _Summary()
 
@@ -82,7 +83,7 @@ class Module(ModuleState, ModuleHooks):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if switches.interpreting and switched.interpreter is not None:
-            switched.interpreter.module_called(self)
+            switched.interpreter.module_called(self, self._hook_tables())
         hooks = self.__dict__.get("_hooks")
         try:
             if not hooks and not global_hooks:
@@ -92,11 +93,15 @@ class Module(ModuleState, ModuleHooks):
             reword(error, type(self).__name__, args, kwargs)
             raise
 
+    def _hook_tables(self) -> list[dict[Any, Any]]:
+        """Where the hooks of this module, and those of all modules, are kept."""
+        return [global_hooks, *global_hooks.values(), *self.__dict__.get("_hooks", {}).values()]
+
     # ------------------------------------------------------------------------------ attributes
     def __setattr__(self, name: str, value: Any) -> None:
         tables = self.__dict__
         if switches.interpreting and switched.interpreter is not None:
-            switched.interpreter.module_changing(self)
+            switched.interpreter.module_changing(self, [tables, *(tables[t] for t in TABLES if t in tables)])
         if "_parameters" not in tables:
             if isinstance(value, (Parameter, Module, Buffer)):
                 raise AttributeAccessError(
@@ -436,6 +441,9 @@ class Module(ModuleState, ModuleHooks):
             else:
                 lines += [(depth + 1, line) for line in f"({name}): {part!r}".split("\n")]
         return [*lines, (depth, ")")]
+
+
+Module._roots = Module.__mro__  # of all modules: what their methods read of a module, an interpreter is told
 
 
 def _replace(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:

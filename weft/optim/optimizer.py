@@ -164,7 +164,7 @@ class Optimizer:
         """Let a plan make the step if there is much to do: see compiler/stepping.py. False: it did not."""
         if mode.interpreter is not None:
             return False
-        moving = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        moving = [p for group in self.param_groups for p in group["params"] if p._grad is not None]
         if sum(p.array.size for p in moving) < LARGE:
             return False
         from ..compiler.stepping import step_natively

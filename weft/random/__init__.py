@@ -31,7 +31,7 @@ float16 and bfloat16 numbers are the float32 ones, rounded. Nothing here depends
 import contextlib
 import operator
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ from numpy.typing import NDArray
 from ..device import device as Device
 from ..errors import ArgumentError
 from ..runtime.locks import fork_safe_lock
-from ..tape.modes import mode, switches
 from .checks import RandomError, _check
 from .samplers import Samplers
 from .stream import BLOCK, FOLD, Key, words
@@ -64,6 +63,15 @@ STATE_BYTES = len(STATE_MAGIC) + 16 + 16  # magic, key, offset; little-endian
 _lock = fork_safe_lock(whole=True)  # guards the key and offset of every generator, for nanoseconds at a time
 
 
+_listener: Callable[["Generator"], None] | None = None
+
+
+def _listen(listener: Callable[["Generator"], None]) -> None:
+    """Let `listener` be told of every generator that is about to move."""
+    global _listener
+    _listener = listener
+
+
 class Generator(Samplers):
     """A position in a random stream: PyTorch's `Generator`, with `split`, `fold_in` and samplers.
 
@@ -82,9 +90,9 @@ class Generator(Samplers):
         self._key, self._offset = (DEFAULT_SEED, 0), 0
 
     def _moving(self) -> None:
-        """The key or the offset is about to change: what stands over this thread is told."""
-        if switches.interpreting and mode.interpreter is not None:
-            mode.interpreter.moving(self)
+        """The key or the offset is about to change: who has asked to be told is told."""
+        if _listener is not None:
+            _listener(self)
 
     def manual_seed(self, seed: int) -> "Generator":
         """Restart at offset 0 of the stream with key (seed, 0); seeds below 0 are taken modulo 2⁶⁴."""

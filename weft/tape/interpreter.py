@@ -174,16 +174,16 @@ class ThreadInterpreter(Interpreter):
 
     # -------------------------------------------------------------------- modules and optimisers
     @abstractmethod
-    def module_called(self, module: Any) -> None:
-        """A module is about to be called."""
+    def module_called(self, module: Any, hooks: Sequence[dict[Any, Any]]) -> None:
+        """A module is about to be called, and the tables of its hooks are looked at."""
 
     @abstractmethod
     def module_read(self, module: Any, table: dict[str, Any], name: str) -> None:
         """table[name], which belongs to a module, is looked at."""
 
     @abstractmethod
-    def module_changing(self, module: Any) -> None:
-        """Something is about to be assigned to a module."""
+    def module_changing(self, module: Any, tables: Sequence[dict[str, Any]]) -> None:
+        """Something is about to be assigned to a module, to go to one of the tables."""
 
     @abstractmethod
     def groups_of(self, optimizer: Any) -> list[dict[str, Any]]:

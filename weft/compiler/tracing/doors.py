@@ -13,9 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ...nn.module import TABLES, Module
-from ...nn.module_hooks import ModuleHooks, global_hooks
-from ...nn.module_state import ModuleState
 from ...tape.interpreter import ThreadInterpreter
 from ...tensor import Tensor, new, wrap
 from .arrays import Memory, Stand, no_values, stand_in
@@ -98,32 +95,28 @@ class Doors(ThreadInterpreter):
         """Meet what can be reached by name before the function runs."""
         for x in self.around.tensors.values():
             self.journal.note_table(x.__dict__)
-        for x in list(self.around.seen.values()):
-            if isinstance(x, Module):
-                self.meet(x)
+        for module in self.around.modules:
+            self.meet(module)
 
     def moving(self, generator: Any) -> None:
         self.streams.note(generator)
 
-    def module_called(self, module: Module) -> None:
-        """Calling a module looks at its hooks, and at those of all modules."""
+    def module_called(self, module: Any, hooks: Sequence[dict[Any, Any]]) -> None:
         self.meet(module)
-        held = module.__dict__
-        self.journal.note_read(held, "_hooks")
-        for table in (global_hooks, *global_hooks.values(), *held.get("_hooks", {}).values()):
+        self.journal.note_read(module.__dict__, "_hooks")
+        for table in hooks:
             self.journal.contents[id(table)] = table
 
-    def module_read(self, module: Module, table: dict[str, Any], name: str) -> None:
+    def module_read(self, module: Any, table: dict[str, Any], name: str) -> None:
         self.meet(module)
         self.journal.note_read(table, name)
 
-    def module_changing(self, module: Module) -> None:
+    def module_changing(self, module: Any, tables: Sequence[dict[str, Any]]) -> None:
         self.meet(module)
-        held = module.__dict__
-        for table in (held, *(held[t] for t in TABLES if t in held)):
+        for table in tables:
             self.journal.note_table(table)
 
-    def meet(self, module: Module) -> None:
+    def meet(self, module: Any) -> None:
         """A module is met for the first time: those of its attributes that the code mentions count as read."""
         if id(module) in self.modules:
             return
@@ -142,7 +135,7 @@ def attributes_read(cls: type, reached: bool) -> frozenset[str]:
     """
     found: set[str] = set()
     for owner in cls.__mro__:
-        if owner in _BASES or (reached and is_foreign_class(owner)):
+        if owner in cls._roots or (reached and is_foreign_class(owner)):
             continue
         for name, method in owner.__dict__.items():
             function = getattr(method, "__func__", method)
@@ -151,5 +144,4 @@ def attributes_read(cls: type, reached: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-_BASES: Sequence[type] = (Module, ModuleHooks, ModuleState, object)
 _ELSEWHERE = frozenset({"__init__", "__repr__", "extra_repr", "reset_parameters", "__setstate__", "__getstate__"})

@@ -136,6 +136,7 @@ class Surroundings:
         self.names: set[str] = set()  # attributes that the code mentions
         self.loaded: set[str] = set()  # and those of them that it reads
         self.tensors: dict[int, Tensor] = {}
+        self.modules: list[Module] = []
         self.codes: set[Any] = set()
         self.seen: dict[int, Any] = {}
         self.objects: list[tuple[Any, str]] = []  # instances whose attributes are looked up by name
@@ -243,6 +244,7 @@ class Surroundings:
 
     def _visit_module(self, x: Module, name: str) -> None:
         held = x.__dict__
+        self.modules.append(x)
         for table in TABLES:
             for key, part in held.get(table, {}).items():
                 self._reach(part, f"{name}.{key}")

@@ -24,22 +24,26 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     try:
         require_tensor(input, "linear")
         require_tensor(weight, "linear", "weight")
-        if input.ndim == 0 or weight.ndim not in (1, 2) or input.shape[-1] != weight.shape[-1]:
+        sizes, form = tuple(input.shape), tuple(weight.shape)
+        if not sizes or len(form) not in (1, 2) or sizes[-1] != form[-1]:
             raise ShapeError(
-                f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} and weight "
-                f"{tuple(weight.shape)}; expected (*, in) and (out, in)"
+                f"linear: mat1 and mat2 shapes cannot be multiplied: input {sizes} and weight {form}; "
+                "expected (*, in) and (out, in)"
             )
-        if weight.dtype is not input.dtype or (bias is not None and bias.dtype is not input.dtype):
+        kind = input.dtype
+        if weight.dtype is not kind or (bias is not None and bias.dtype is not kind):
             found = ", ".join(str(x.dtype) for x in (input, weight, bias) if x is not None)
             raise DtypeError(
                 f"linear: expected input, weight and bias to have the same dtype, but got {found}; "
                 "convert the input, for example with .float(), or the module with .to(dtype)"
             )
-        if bias is not None and bias.numel() != 1 and tuple(bias.shape) != tuple(weight.shape[:-1]):
-            raise ShapeError(f"linear: bias of shape {tuple(bias.shape)} does not fit weight {tuple(weight.shape)}")
-        if bias is not None and weight.ndim == 2 and bias.ndim == 1 and bias.shape[0] == weight.shape[0]:
-            return AFFINE(input, weight, bias)
-        y = LINEAR(input, weight) if weight.ndim == 2 else input @ weight
+        if bias is not None:
+            offsets = tuple(bias.shape)
+            if offsets != form[:-1] and bias.numel() != 1:
+                raise ShapeError(f"linear: bias of shape {offsets} does not fit weight {form}")
+            if len(form) == 2 and offsets == form[:1]:
+                return AFFINE(input, weight, bias)
+        y = LINEAR(input, weight) if len(form) == 2 else input @ weight
         return y if bias is None else y + bias
     except Exception as error:
         reword(error, "linear", (input, weight, bias), {})

@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from ... import dtypes
-from ...tape.modes import mode
+from ...tape.modes import mode, switches
 from ...tape.node import Node
 from ...tensor import Tensor, link_view
 from .base import PRIMITIVES, Primitive, register_module, summed_to
@@ -116,7 +116,7 @@ class View(Primitive, abstract=True):
             out._origin = "no_grad"
         elif x._origin is not None:
             out._origin = x._origin
-        if x._inference:
+        if switches.inferring and x._inference:
             out._inference = True
         return out
 

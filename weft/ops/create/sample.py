@@ -17,7 +17,7 @@ from ... import random as streams
 from ...device import device as device_type
 from ...errors import ArgumentError, DtypeError, GeneratorError, ShapeError, WeftError
 from ...tape.interpreter import interpreter_of
-from ...tape.modes import mode
+from ...tape.modes import mode, switches
 from ...tensor import Tensor, wrap
 from ..core.operands import broadcast_error, contents, python_int
 from ..core.primitive import operation, write, write_out
@@ -80,6 +80,15 @@ def generator_of(generator: Any, name: str) -> streams.Generator:
 
 class _WrongGenerator(GeneratorError, TypeError):
     """PyTorch raises TypeError for an argument that is no generator."""
+
+
+def _moving(generator: streams.Generator) -> None:
+    """A generator is about to move: what stands over this thread is told."""
+    if switches.interpreting and mode.interpreter is not None:
+        mode.interpreter.moving(generator)
+
+
+streams._listen(_moving)
 
 
 def draw(name: str, sampler: str, generator: Any, *parameters: Any, **options: Any) -> Tensor:

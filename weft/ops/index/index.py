@@ -214,7 +214,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 out._origin = self._origin
             if self._needs_grad and window.dtype.kind in "fcV":
                 out.node, out._needs_grad = _slice_node(self, out, key), True
-        if self._inference:
+        if switches.inferring and self._inference:
             out._inference = True
         return out
     except Exception as error:
