@@ -24,7 +24,7 @@ from .tape import tape
 from .tape.interpreter import Interpreter, interpreter_of
 from .tape.modes import mode, switches
 
-__all__ = ["ENGINE_ATTRIBUTES", "Tensor", "dtype", "link_view", "new", "wrap"]
+__all__ = ["ENGINE_ATTRIBUTES", "Tensor", "dtype", "link_view", "mark", "new", "wrap"]
 
 new = object.__new__
 ndarray = np.ndarray

@@ -39,7 +39,7 @@ from weft.dtypes import dtype as dtype
 from numpy import ndarray as ndarray
 ENGINE_ATTRIBUTES: Any
 new: Any
-__all__ = ['ENGINE_ATTRIBUTES', 'Tensor', 'dtype', 'link_view', 'new', 'wrap']
+__all__ = ['ENGINE_ATTRIBUTES', 'Tensor', 'dtype', 'link_view', 'mark', 'new', 'wrap']
 class Tensor(Borders):
     """An n-dimensional array that remembers how it was made, so that it can be differentiated.
 

@@ -15,6 +15,7 @@ import numpy as np
 __all__ = [
     "FORWARD",
     "NEVER",
+    "Taken",
     "detect_anomaly",
     "enable_grad",
     "inference_mode",

@@ -15,7 +15,7 @@ from ...runtime.frames import is_ours
 from ...tape.modes import mode
 from ..graph.graph import Value
 
-__all__ = ["OVERLAY", "Memory", "Stand", "no_values", "plain", "stand_in", "user_line"]
+__all__ = ["Memory", "Stand", "no_values", "plain", "stand_in", "user_line"]
 
 REMEDY = (
     "use weft.where, cond, while_loop or scan, move that part out of the compiled function, or pass fallback='eager' "

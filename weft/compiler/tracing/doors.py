@@ -18,6 +18,8 @@ from ...tensor import Tensor, new, wrap
 from .arrays import Memory, Stand, no_values, stand_in
 from .surroundings import Surroundings, is_foreign_class, loaded_names
 
+__all__ = ["Doors"]
+
 
 class Doors(ThreadInterpreter):
     """The part of a tracer that listens there; the rest knows the memory of every tensor (`stand`)."""

@@ -27,7 +27,7 @@ from ...runtime.frames import is_ours
 from ...tensor import Tensor
 from .effects import MISSING
 
-__all__ = ["Kept", "Place", "Surroundings", "is_own_optimizer", "is_same"]
+__all__ = ["Kept", "Place", "Surroundings", "is_foreign_class", "is_own_optimizer", "is_same", "loaded_names"]
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _ASKING = frozenset({"getattr", "setattr", "hasattr", "vars", "__dict__"})  # attributes named by strings

@@ -15,7 +15,7 @@ from ...tape.interpreter import chosen, interpreter_of
 from ...tape.modes import FORWARD, NEVER, mode
 from ...tensor import Tensor
 
-__all__ = ["in_place", "innermost_interpreter", "rebase", "update", "write"]
+__all__ = ["in_place", "rebase", "update", "write", "written"]
 
 new = object.__new__
 

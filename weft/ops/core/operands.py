@@ -24,6 +24,7 @@ __all__ = [
     "is_operand",
     "kept_copy",
     "kept_empty",
+    "known_array",
     "number_error",
     "python_int",
     "raise_rank",
