@@ -1260,6 +1260,10 @@ class Tensor(Borders):
         """In-place version of `xlogy`."""
     def zero_(self) -> Tensor:
         """Every element set to 0 (in place)."""
+def _change(x: Tensor, name: str) -> None:
+    """An attribute of a tensor is about to be assigned."""
+def _looked_at(x: Tensor) -> None:
+    """Sizes, strides or type of a tensor are looked at while an interpreter stands over some thread."""
 def link_view(view: Tensor, tensor: Tensor) -> None:
     """Make `view` a window on the memory of `tensor`: they share the write counter, and the owner of
     the memory can find the view again when a recorded in-place write changes its history."""
