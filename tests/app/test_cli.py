@@ -334,7 +334,7 @@ def test_completion(line, expected, place):
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_run_and_resume_ends_with_the_same_weights(tmp_path):
-    settings = ("--set", "epochs=40", "--set", "hidden=32", "--set", "batch_size=8")
+    settings = ("--set", "epochs=40", "--set", "hidden=32", "--set", "batch_size=72")
     stopped = in_terminal("train", "digits-mlp", *settings, "--name", "a", cwd=tmp_path, interrupt_at="epoch  1/40  ")
     assert stopped.code == 130
     assert "weft train --resume a" in stopped.text

@@ -63,7 +63,7 @@ def test_the_moving_line_fits(width, epochs, figures) -> None:
 
 # ------------------------------------------------------------------------------------------- real terminals
 
-TRAIN = ("train", "digits-mlp", "--set", "epochs=12", "--set", "hidden=16", "--set", "batch_size=1")
+TRAIN = ("train", "digits-mlp", "--set", "epochs=12", "--set", "hidden=16", "--set", "batch_size=9")
 
 
 @pytest.fixture(scope="module")
