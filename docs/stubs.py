@@ -18,7 +18,8 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Collection, Iterator
+import typing
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import weft
@@ -213,8 +214,16 @@ class ModuleStub(Stub):
             return f"def __hash__(self) -> {self.annotation('int', [])}: ..."
         if inspect.isroutine(value):
             function = _told(name, getattr(value, "__func__", value))
+            if forms := typing.get_overloads(function):
+                return self.overloads(forms, name, function.__doc__)
             return self.function(function, name, "cls" if name == "__new__" else "self")
         return f"{name}: {self.annotation(type(value), [])}"
+
+    def overloads(self, forms: Sequence[Callable], name: str, doc: str | None) -> str:
+        self.imports["overload"] = "from typing import overload"
+        for form in forms:
+            form.__doc__ = doc
+        return "\n".join("@overload\n" + self.function(form, name, "self") for form in forms)
 
     def attribute(self, name: str, value: property) -> str:
         lines = ["@property\n" + self.function(value.fget, name, "self")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -104,6 +104,10 @@ class Tensor(Borders):
         """Bytes of all elements."""
         return self._window().nbytes
 
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
         """The size of one dimension, or of all (`shape`)."""
         return self.shape if dim is None else self.shape[wrap_dim(dim, self.ndim, "size")]
@@ -124,6 +128,10 @@ class Tensor(Borders):
         """Bytes of one element."""
         return self.dtype.itemsize
 
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Any:
         """How many elements of memory lie between neighbours along one dimension, or along each."""
         window = self._window()

@@ -12,6 +12,7 @@ from builtins import type as _type
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import overload
 from weft.device import device as _device
 from weft.dtypes import dtype as _dtype
 from weft.ops.linalg.decompose import GeqrfResult
@@ -1096,7 +1097,11 @@ class Tensor(Borders):
         """(eˣ − e⁻ˣ) / 2."""
     def sinh_(self) -> Tensor:
         """In-place version of `sinh`."""
-    def size(self, dim: _int | None = None) -> Any:
+    @overload
+    def size(self, dim: None = None) -> Size:
+        """The size of one dimension, or of all (`shape`)."""
+    @overload
+    def size(self, dim: _int) -> _int:
         """The size of one dimension, or of all (`shape`)."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
         """A copy of `input` with `src` at start:end:step along `dim`."""
@@ -1130,7 +1135,11 @@ class Tensor(Borders):
         """The memory that this tensor shares with its views."""
     def storage_offset(self) -> _int:
         """At which element of the memory this tensor begins."""
-    def stride(self, dim: _int | None = None) -> Any:
+    @overload
+    def stride(self, dim: None = None) -> tuple[_int, ...]:
+        """How many elements of memory lie between neighbours along one dimension, or along each."""
+    @overload
+    def stride(self, dim: _int) -> _int:
         """How many elements of memory lie between neighbours along one dimension, or along each."""
     def sub(self, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
         """input − alpha · other; bool tensors are refused (use ^ or logical_xor)."""

@@ -38,8 +38,9 @@ def tensors() -> Tensor:
     joined: Tensor = weft.cat([*halves, rows[0][None].expand(4, 6)], dim=1)
     product: Tensor = x @ x.mT + x.matmul(x.T) + x.norm() + x.detach().double().float().trace()
     truth: bool = bool((x == x).all()) and x.isfinite().any().item() is not None and x.allclose(x)
-    count: int = x.numel() + x.ndim + x.dim() + x.shape[0] + len(x)
+    count: int = x.size(0) + x.stride(1) + x.numel() + x.ndim + x.dim() + x.shape[0] + len(x)
     kind: weft.dtype = y.dtype
+    sizes: weft.Size = x.size()
     where: weft.device = x.device
     number: float = float(x.amax() - x.amin()) + x.logsumexp(0).max().item()
     list_of_numbers: list[float] = x.cpu().detach().numpy().ravel().tolist()
@@ -47,7 +48,7 @@ def tensors() -> Tensor:
         x.mul_(2).add_(1).clamp_(min=0.0).zero_().fill_(1.0).copy_(weft.ones(4, 6))
     x.requires_grad_().sum().backward()
     gradient: Tensor | None = x.grad
-    assert gradient is not None and truth and count and kind and where and number and list_of_numbers
+    assert gradient is not None and sizes and truth and count and kind and where and number and list_of_numbers
     assert places.numel() and chosen.numel() and joined.numel() and steps.numel() and zeros.numel()
     solved: Tensor = weft.linalg.solve(y, weft.eye(2, dtype=weft.float64)) + from_array
     powers: Tensor = weft.fft.fft(y).abs() + weft.special.erf(y) + weft.where(y > 2, y, -y)

@@ -23,6 +23,7 @@ x.add_(1, beta=2)  # wrong
 x.requires_grad_("yes")  # wrong
 number: int = x.exp()  # wrong
 words: str = x.shape  # wrong
+length: str = x.size(0)  # wrong
 print(x.sort().value)  # wrong
 weft.tnesor([1.0])  # wrong
 weft.zeros(2, 3, dtyp=weft.float32)  # wrong
