@@ -324,6 +324,25 @@ def test_naive_bayes_is_that_of_sklearn():
     assert baselines.naive_bayes_accuracy(*parts, 20) == pytest.approx(best.score(dense[2], labels[2]))
 
 
+@pytest.mark.parametrize("length", [8, 9])
+def test_counts_and_network_are_asked_for_the_same_characters(length):
+    """Every character after the first half window is told once, in order; the baseline is the plain text's."""
+    from weft.models.text.markov import MarkovModel
+    from weft.recipes.text import shakespeare_char as recipe
+
+    text = np.random.default_rng(8).integers(0, 5, 400)
+    x, y = (part.numpy() for part in recipe.overlapping(text, length))
+    half = length // 2
+    told = y[:, half:].reshape(-1)
+    assert np.array_equal(told, text[half + 1 : half + 1 + len(told)]) and len(text) - len(told) < 2 * length
+    assert (y[:, :half] == recipe.IGNORED).all() and np.array_equal(x[:, half + 1 :], y[:, half:-1])
+    model = MarkovModel(4, len(recipe.ALPHABET), "kneser-ney", 0.75).fit(text)
+    right = -model.log_prob(text[: half + 1 + len(told)])[-len(told) :].mean()
+    part = weft.tensor(x), weft.tensor(y)
+    assert recipe._told(model, part) == pytest.approx(right)
+    assert recipe.markov_loss(text, part, part) <= right + 1e-12  # the best of several, this one among them
+
+
 def test_a_dictionary_is_found_from_sentences():
     """The textbook's example: 'das' is 'the' because it comes with both nouns; each noun is then what is left."""
     source = [["das", "haus"], ["das", "buch"], ["ein", "buch"]]

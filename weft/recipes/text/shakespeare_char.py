@@ -136,7 +136,7 @@ def windows(text: np.ndarray, length: int) -> Pair:
 
 
 def overlapping(text: np.ndarray, length: int) -> Pair:
-    """Stretches that begin half their length apart; only what follows the second half is to be told: (N, length) each."""
+    """Stretches that begin half their length apart, of whose targets only the second half counts: (N, length) each."""
     half = length // 2
     starts = np.arange(0, len(text) - length, length - half)[:, None]
     x, y = (text[starts + step + np.arange(length)] for step in (0, 1))
