@@ -27,9 +27,10 @@ from .outside import Pull
 from .passes.gradients import OldGradients
 from .pipeline import OPTIONAL, build_plan
 from .policy import POLICIES, Policy
-from .program import ARGUMENT, COPY, NUMBER, OBJECT, OUTPUT, TREE, Program, Result, trace
+from .program import ARGUMENT, COPY, NUMBER, OBJECT, OUTPUT, TREE, Program, Result
+from .trace import trace
+from .tracing.places import Place
 from .tracing.state import TRANSITIONS, Carried, Unsettled
-from .tracing.surroundings import Place
 
 if TYPE_CHECKING:
     from .show.explain import Explanation, Profile

@@ -74,7 +74,7 @@ def _start(known: _Known, optimizer: Optimizer, parameters: Sequence[Tensor]) ->
     """Build the plan and make the step; False: there is no such plan."""
     from . import build_plan
     from .compiled import Bound
-    from .program import trace
+    from .trace import trace
 
     wanted = {id(p) for p in parameters}
 

@@ -58,7 +58,8 @@ def traced(node: Node) -> tuple[Graph, list[Any]] | None:
     from ...tape.modes import no_grad
     from ...tensor import wrap
     from ...utils.pytree import tree_flatten
-    from ..program import OUTPUT, trace
+    from ..program import OUTPUT
+    from ..trace import trace
 
     inputs = tuple(wrap(np.empty(v.shape, v.dtype)) for v in node.inputs)  # only their geometry is looked at
     leaves, spec = tree_flatten((inputs, {}))

@@ -16,7 +16,8 @@ import numpy as np
 from ...tape.interpreter import ThreadInterpreter
 from ...tensor import Tensor, new, wrap
 from .arrays import Memory, Stand, no_values, stand_in
-from .surroundings import Surroundings, is_foreign_class, loaded_names
+from .code import is_foreign_class, loaded_names
+from .surroundings import Surroundings
 
 __all__ = ["Doors"]
 

@@ -17,7 +17,7 @@ from ...errors import ConditionError
 from ...tensor import Tensor
 from .arrays import user_line
 from .counted import TENSOR_FORMS, Number
-from .surroundings import Place, is_same
+from .places import Place, is_same
 
 __all__ = ["Ledger"]
 

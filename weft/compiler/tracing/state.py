@@ -20,7 +20,8 @@ from ...utils.pytree import tree_leaves
 from .counted import Number
 from .effects import MISSING
 from .ledger import Ledger
-from .surroundings import Place, Surroundings, is_own_optimizer, is_same
+from .places import Place, is_same
+from .surroundings import Surroundings, is_own_optimizer
 
 __all__ = ["TRANSITIONS", "Carried", "HostRandomness", "Unsettled", "Varies", "classified"]
 

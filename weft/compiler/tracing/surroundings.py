@@ -6,124 +6,21 @@ finds what the trace has changed, puts it back, and tells at every call whether 
 
 from __future__ import annotations
 
-import dis
 import functools
-import os
-import sys
-import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-import scipy
-
 from ...nn.module import TABLES, Module
 from ...nn.module_hooks import global_hooks
 from ...optim.optimizer import Optimizer
 from ...random import Generator
-from ...runtime.frames import is_ours
 from ...tensor import Tensor
-from .effects import MISSING
+from .code import is_foreign, is_foreign_class, loaded_names, names_of
+from .places import PLAIN, Kept, Place, is_same
 
-__all__ = ["Kept", "Place", "Surroundings", "is_foreign_class", "is_own_optimizer", "is_same", "loaded_names"]
-
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_ASKING = frozenset({"getattr", "setattr", "hasattr", "vars", "__dict__"})  # attributes named by strings
-_LARGE = 4096  # containers with more entries are compared as a whole, not entry by entry
-
-
-# ------------------------------------------------------------------------------------------ places
-
-
-class Place:
-    """Somewhere in Python's memory: `table[key]` of a dictionary or list, a cell, an attribute in a slot or class."""
-
-    def __init__(self, holder: Any, key: Any, name: str) -> None:
-        self.holder, self.key, self.name = holder, key, name
-
-    @property
-    def identity(self) -> tuple[int, Any]:
-        return id(self.holder), self.key
-
-    def get(self) -> Any:
-        holder = self.holder
-        if isinstance(holder, dict):
-            return dict.get(holder, self.key, MISSING)
-        if isinstance(holder, (list, deque)):
-            return holder[self.key] if self.key < len(holder) else MISSING
-        try:
-            return holder.cell_contents if isinstance(holder, types.CellType) else getattr(holder, self.key)
-        except (ValueError, AttributeError):
-            return MISSING
-
-    def put(self, content: Any) -> None:
-        holder = self.holder
-        if isinstance(holder, (dict, list, deque)):
-            if content is MISSING:
-                holder.pop(self.key, None) if isinstance(holder, dict) else None
-            else:
-                holder[self.key] = content
-        elif isinstance(holder, types.CellType):
-            if content is MISSING:
-                del holder.cell_contents
-            else:
-                holder.cell_contents = content
-        elif content is MISSING:
-            delattr(holder, self.key)
-        else:
-            setattr(holder, self.key, content)
-
-
-class Kept:
-    """The content of a container at some time."""
-
-    def __init__(self, container: Any, name: str, attributes: bool = False) -> None:
-        self.container, self.name, self.attributes = container, name, attributes  # attributes: those of an object
-        self.content = container.copy()
-        large = len(container) > _LARGE and not isinstance(container, (set, bytearray))
-        self.whole = large or isinstance(container, (set, bytearray))
-
-    def has_same_form(self) -> bool:
-        """Whether it has entries under the same names (for sets: the same entries)."""
-        now, before = self.container, self.content
-        if len(now) != len(before):
-            return False
-        if self.whole:
-            return _equal(now, before)
-        return now.keys() == before.keys() if isinstance(now, dict) else True
-
-    def restore(self) -> None:
-        now, before = self.container, self.content
-        if isinstance(now, list):
-            now[:] = before
-        else:
-            now.clear()
-            now.extend(before) if isinstance(now, (deque, bytearray)) else now.update(before)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    try:
-        return bool(a == b)
-    except Exception:
-        return False
-
-
-def is_same(before: Any, now: Any) -> bool:
-    """The same object, or plain values (and tuples of them) that nothing can tell apart."""
-    if before is now:
-        return True
-    if type(before) is not type(now):
-        return False
-    if isinstance(before, np.ndarray):
-        return before.dtype == now.dtype and before.shape == now.shape and before.tobytes() == now.tobytes()
-    if isinstance(before, (tuple, frozenset)):
-        return len(before) == len(now) and all(map(is_same, before, now))
-    return isinstance(before, PLAIN) and (before == now or (before != before and now != now))
-
-
-# ------------------------------------------------------------------------------------------ walking
+__all__ = ["Surroundings", "is_own_optimizer"]
 
 
 class Surroundings:
@@ -193,7 +90,7 @@ class Surroundings:
         elif isinstance(x, Optimizer):
             self._visit_optimizer(x, name)
         elif isinstance(x, types.ModuleType):
-            if _is_foreign(getattr(x, "__file__", None) or ""):
+            if is_foreign(getattr(x, "__file__", None) or ""):
                 self.objects.append((x, name))
         elif isinstance(x, type):
             if is_foreign_class(x):
@@ -207,7 +104,7 @@ class Surroundings:
         wrapped = getattr(f, "__wrapped__", None)
         if wrapped is not None:
             self._reach(wrapped, name)
-        foreign = _is_foreign(f.__code__.co_filename)
+        foreign = is_foreign(f.__code__.co_filename)
         for variable, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if foreign:
                 self._note(Place(cell, 0, variable))
@@ -377,39 +274,6 @@ def is_own_optimizer(x: Any) -> bool:
     return type(x).step is not Optimizer.step
 
 
-@functools.cache
-def names_of(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """(globals, attributes) that a code object and the ones inside of it mention."""
-    variables, attributes = set(), set()
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _GLOBAL:
-            variables.add(instruction.argval)
-        elif instruction.opname in _ATTRIBUTE:
-            attributes.add(instruction.argval)
-    library = not _is_foreign(code.co_filename)
-    if library or _ASKING & (variables | attributes):
-        attributes |= {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            more = names_of(inner)
-            variables |= more[0]
-            attributes |= more[1]
-    return frozenset(variables), frozenset(attributes)
-
-
-@functools.cache
-def loaded_names(code: types.CodeType) -> frozenset[str]:
-    """The attributes that a code object and the ones inside of it read, those it only assigns left out."""
-    found = {i.argval for i in dis.get_instructions(code) if i.opname in _ATTRIBUTE and i.opname not in _ASSIGNED}
-    if _ASKING & {*found, *code.co_names}:
-        found |= {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
-    inner = (loaded_names(c) for c in code.co_consts if isinstance(c, types.CodeType))
-    return frozenset(found.union(*inner))
-
-
-_GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
-_ATTRIBUTE = frozenset({"LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
-_ASSIGNED = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 _CALLED = frozenset(
     {"__call__", "__getattr__", "__enter__", "__exit__", "__iter__", "__next__", "__len__", "__getitem__"}
 )
@@ -419,56 +283,6 @@ _DEFINED = (types.FunctionType, type, functools.partial)
 _KEEPERS = ("weft.optim.", "weft.data.", "weft.distributions.", "weft.models.")  # where objects may keep count
 _LOOKED_INTO = ("weft.train.",)  # code of ours that calls methods of users' objects by name
 _SHOWING = "weft.train.progress"  # no step depends on it, and it changes all the time in a thread of its own
-
-
-@functools.cache
-def _is_foreign(filename: str) -> bool:
-    """Whether a file is a user's: neither Weft's nor of a library that does not know Weft."""
-    if not filename or filename.startswith(("<frozen", *_libraries())):
-        return False
-    if is_ours(filename):
-        return _is_like_a_user(filename.replace(os.sep, "."))
-    return _INSTALLED.isdisjoint(filename.split(os.sep)) or _uses_weft(filename)
-
-
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
-
-
-def _uses_weft(filename: str) -> bool:
-    """Whether the module in this file mentions Weft: a progress bar or a plotting library does not."""
-    module = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == filename), None)
-    for x in [] if module is None else list(vars(module).values()):
-        if not isinstance(x, (types.ModuleType, types.FunctionType, type)):
-            continue
-        name = x.__name__ if isinstance(x, types.ModuleType) else x.__module__
-        if str(name).partition(".")[0] == "weft":
-            return True
-    return False
-
-
-def _is_like_a_user(name: str) -> bool:
-    """Parts of Weft that keep Python state as users' code does are looked into."""
-    return "weft.metrics." in name
-
-
-@functools.cache
-def _libraries() -> tuple[str, ...]:
-    standard = sysconfig.get_paths()["stdlib"]
-    packages = (os.path.dirname(np.__file__), os.path.dirname(scipy.__file__))
-    names = [os.path.join(standard, name) for name in sorted(os.listdir(standard)) if name != "site-packages"]
-    return (*(p + os.sep for p in packages), *names)
-
-
-@functools.cache
-def is_foreign_class(cls: type) -> bool:
-    """Whether a class is defined by users: in a Python file that is neither ours nor a library's."""
-    if not cls.__flags__ & (1 << 9) or cls.__module__ == "builtins":  # not made by a class statement
-        return False
-    if cls.__module__.split(".")[0] in ("weft", "numpy", "scipy"):
-        return _is_like_a_user(cls.__module__)
-    module = sys.modules.get(cls.__module__)
-    file = getattr(module, "__file__", None)
-    return file is None or _is_foreign(file)
 
 
 @functools.cache
