@@ -14,6 +14,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "hopfield": ("Hopfield", "ModernHopfield", "hebbian", "pseudo_inverse", "recall_overlap", "storkey"),
     "ising": ("IsingLattice", "onsager_energy", "onsager_magnetisation"),
     "pairwise": ("PairwiseMRF",),
+    "ratings_rbm": ("RatingsDivergence", "RatingsRBM"),
     "rbm": ("RBM", "BernoulliRBM", "GaussianRBM", "SoftmaxRBM"),
 }
 
