@@ -19,6 +19,8 @@ from weft.models.energy.pairwise import PairwiseMRF as PairwiseMRF
 from weft.models.energy.contrastive import ParallelTempering as ParallelTempering
 from weft.models.energy.contrastive import PersistentContrastiveDivergence as PersistentContrastiveDivergence
 from weft.models.energy.rbm import RBM as RBM
+from weft.models.energy.ratings_rbm import RatingsDivergence as RatingsDivergence
+from weft.models.energy.ratings_rbm import RatingsRBM as RatingsRBM
 from weft.models.energy.deep_energy import ReplayBuffer as ReplayBuffer
 from weft.models.energy.rbm import SoftmaxRBM as SoftmaxRBM
 from weft.models.energy import annealing as annealing
@@ -37,10 +39,11 @@ from weft.models.energy.ising import onsager_energy as onsager_energy
 from weft.models.energy.ising import onsager_magnetisation as onsager_magnetisation
 from weft.models.energy import pairwise as pairwise
 from weft.models.energy.hopfield import pseudo_inverse as pseudo_inverse
+from weft.models.energy import ratings_rbm as ratings_rbm
 from weft.models.energy import rbm as rbm
 from weft.models.energy.hopfield import recall_overlap as recall_overlap
 from weft.models.energy.hopfield import storkey as storkey
-__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'ReplayBuffer', 'SoftmaxRBM', 'ais', 'base_rates', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
+__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'RatingsDivergence', 'RatingsRBM', 'ReplayBuffer', 'SoftmaxRBM', 'ais', 'base_rates', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
 def ais(rbm: RBM, chains: int = 100, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
     """log Z of an RBM from below (Salakhutdinov and Murray 2008). One native plan under `weft.compile`.
 
