@@ -16,7 +16,7 @@ OTHERS = {  # of Python and the system: what is there differs from machine to ma
     "plan/buffers.py": {"MADV_HUGEPAGE"},
     "llvm/jit.py": {"frozen"},
     "kernels/pool.py": {"register_at_fork"},
-    "tracing/tracer.py": {"base"},  # of an array, or of whatever lends its memory to one
+    "tracing/doors.py": {"base"},  # of an array, or of whatever lends its memory to one
 }
 
 
