@@ -50,11 +50,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("protocols", "tensor"): "a part of the class Tensor, which has to make tensors",
     ("ops.core.base", "compiler.eager"): "large arrays in eager code run as plans; looked up when the first one comes",
     ("nn.module", "inspect.summary"): "`module.summary()` is a door to inspect; PyTorch has no such method",
-    ("compiler.tracing.state", "optim.optimizer"): "to be broken",
-    ("compiler.tracing.surroundings", "nn.module"): "to be broken",
-    ("compiler.tracing.surroundings", "nn.module_hooks"): "to be broken",
-    ("compiler.tracing.surroundings", "optim.optimizer"): "to be broken",
-    ("compiler.tracing.surroundings", "train.progress"): "to be broken",
+    (
+        "compiler.tracing.surroundings",
+        "train.progress",
+    ): "named, not imported: what shows progress changes all the time",
 }
 
 
@@ -192,7 +191,7 @@ def test_no_module_imports_what_stands_above() -> None:
 
 def test_exceptions_are_few_and_in_use() -> None:
     assert {edge[:2] for edge in upward()} >= set(EXCEPTIONS), "an exception that is no longer needed goes"
-    assert len(EXCEPTIONS) < 14
+    assert len(EXCEPTIONS) < 10
 
 
 def test_the_map_shows_the_layers() -> None:

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from ..dtypes import as_dtype, dtype
 from ..errors import ArgumentError, AttributeAccessError, EntryError, InvalidValueError, UnsupportedError
 from ..refusal import guard_methods, reword
+from ..tape.holders import TABLES, PartHolder, global_hooks
 from ..tape.modes import mode as switched
 from ..tape.modes import no_grad, switches
 from ..tensor import Tensor
-from .module_hooks import ModuleHooks, call_with_hooks, global_hooks
+from .module_hooks import ModuleHooks, call_with_hooks
 from .module_state import ModuleState
 from .nesting import allow, make_room
 from .parameter import Buffer, Parameter, is_lazy
@@ -25,7 +26,6 @@ from .parameter import Buffer, Parameter, is_lazy
 __all__ = ["Module"]
 
 M = TypeVar("M", bound="Module")
-TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class _Summary:
@@ -43,7 +43,7 @@ class _Summary:
         return next(own, functools.partial(summary, module))
 
 
-class Module(ModuleState, ModuleHooks):
+class Module(ModuleState, ModuleHooks, PartHolder):
     """The base of all layers and models: override `__init__` (make parts) and `forward` (use them).
 
     Tensors of class `Parameter` and modules that are assigned as attributes are registered: `parameters()` finds them,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.function import Function
+from ..tape.holders import global_hooks
 from ..tape.node import Handle
 from ..tensor import Tensor
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from .module import Module
 
 __all__ = ["register_module_forward_hook", "register_module_forward_pre_hook"]
-
-global_hooks: dict[str, OrderedDict[int, Any]] = {}
 
 
 def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> Handle:

@@ -19,6 +19,7 @@ import weft
 from ..errors import ArgumentError, InvalidValueError, OptionError, StateError, UnsupportedError
 from ..ops.core import base
 from ..refusal import guard_methods
+from ..tape.holders import StateHolder
 from ..tape.modes import enable_grad, mode, no_grad, switches
 from ..tape.node import Handle
 from ..tensor import Tensor
@@ -63,7 +64,7 @@ def _hooked(step: Callable) -> Callable:
     return with_hooks
 
 
-class Optimizer:
+class Optimizer(StateHolder):
     """The base of all optimisers.
 
     After `loss.backward()`, `step()` moves the parameters and `zero_grad()` lets their gradients go. In the formulas of
@@ -107,6 +108,9 @@ class Optimizer:
     @param_groups.setter
     def param_groups(self, groups: list[Group]) -> None:
         self.__dict__["param_groups"] = groups
+
+    def _has_own_step(self) -> bool:
+        return type(self).step is not Optimizer.step
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -20,7 +20,6 @@ from ...tensor import Tensor, wrap
 from ..graph.graph import Fetched
 from .arrays import no_values, user_line
 from .effects import Guard
-from .surroundings import is_own_optimizer
 
 __all__ = ["Numbers", "changed_option"]
 
@@ -67,7 +66,7 @@ class Numbers:
     def groups_of(self, optimizer: Any) -> list[Options]:
         """The parameter groups of an optimiser; the trace holds while they have the same parameters."""
         groups = optimizer.__dict__["param_groups"]
-        if is_own_optimizer(optimizer):
+        if optimizer._has_own_step():
             return groups  # their numbers are among the places that are carried
         if any(id(group) not in self.groups for group in groups):
             look = lambda: [(id(group), len(group["params"])) for group in optimizer.__dict__["param_groups"]]

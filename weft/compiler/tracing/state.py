@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...optim.optimizer import Optimizer
+from ...tape.holders import StateHolder
 from ...tensor import Tensor
 from ...utils.pytree import tree_leaves
 from .counted import Number
 from .effects import MISSING
 from .ledger import Ledger
 from .places import Place, is_same
-from .surroundings import Surroundings, is_own_optimizer
+from .surroundings import Surroundings
 
 __all__ = ["TRANSITIONS", "Carried", "HostRandomness", "Unsettled", "Varies", "classified"]
 
@@ -58,7 +58,7 @@ class Carried:
     def put_numbers(self, ledger: Ledger, around: Surroundings) -> None:
         """Numbers of the ledger in the places of the plain ones."""
         for x in around.seen.values():
-            if isinstance(x, Optimizer) and is_own_optimizer(x):
+            if isinstance(x, StateHolder) and x._has_own_step():
                 self._add_options(x)
         self.put = {}
         for place in self.places.values():
@@ -73,7 +73,7 @@ class Carried:
             self.put[place.identity] = number
             place.put(number)
 
-    def _add_options(self, optimizer: Optimizer) -> None:
+    def _add_options(self, optimizer: StateHolder) -> None:
         """Learning rates and other floats of parameter groups, which schedules change."""
         for number, group in enumerate(optimizer.__dict__["param_groups"]):
             for key, content in group.items():

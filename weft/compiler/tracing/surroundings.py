@@ -12,15 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ...nn.module import TABLES, Module
-from ...nn.module_hooks import global_hooks
-from ...optim.optimizer import Optimizer
 from ...random import Generator
+from ...tape.holders import TABLES, PartHolder, StateHolder, global_hooks
 from ...tensor import Tensor
 from .code import is_foreign, is_foreign_class, loaded_names, names_of
 from .places import PLAIN, Kept, Place, is_same
 
-__all__ = ["Surroundings", "is_own_optimizer"]
+__all__ = ["Surroundings"]
 
 
 class Surroundings:
@@ -33,7 +31,7 @@ class Surroundings:
         self.names: set[str] = set()  # attributes that the code mentions
         self.loaded: set[str] = set()  # and those of them that it reads
         self.tensors: dict[int, Tensor] = {}
-        self.modules: list[Module] = []
+        self.modules: list[PartHolder] = []
         self.codes: set[Any] = set()
         self.seen: dict[int, Any] = {}
         self.objects: list[tuple[Any, str]] = []  # instances whose attributes are looked up by name
@@ -80,14 +78,14 @@ class Surroundings:
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords):
                 self._reach(part, name)
-        elif isinstance(x, Module):
+        elif isinstance(x, PartHolder):
             self._visit_module(x, name)
         elif isinstance(x, _CONTAINERS):
             self._visit_container(x, name)
         elif isinstance(x, tuple):
             for k, content in enumerate(x):
                 self._reach(content, f"{name}[{k}]", id(x) not in self.passed)
-        elif isinstance(x, Optimizer):
+        elif isinstance(x, StateHolder):
             self._visit_optimizer(x, name)
         elif isinstance(x, types.ModuleType):
             if is_foreign(getattr(x, "__file__", None) or ""):
@@ -139,7 +137,7 @@ class Surroundings:
         self.places.setdefault(place.identity, (place, content))
         self._reach(content, place.name)
 
-    def _visit_module(self, x: Module, name: str) -> None:
+    def _visit_module(self, x: PartHolder, name: str) -> None:
         held = x.__dict__
         self.modules.append(x)
         for table in TABLES:
@@ -158,10 +156,10 @@ class Surroundings:
             for hook in hooks.values():
                 self._reach(hook, getattr(hook, "__name__", "a hook"))
 
-    def _visit_optimizer(self, x: Optimizer, name: str) -> None:
+    def _visit_optimizer(self, x: StateHolder, name: str) -> None:
         for hooks in x.__dict__.get("_hooks", {}).values():
             self._visit_hooks(hooks)
-        if is_own_optimizer(x):
+        if x._has_own_step():
             for key in ("state", "param_groups"):
                 self._reach(x.__dict__[key], f"{name}.{key}")
             self.objects.append((x, name))
@@ -267,11 +265,6 @@ def _is_as_before(kept: Kept) -> bool:
             a is b for a, b in zip(now.values(), before.values(), strict=True)
         )
     return now == before if isinstance(now, (set, bytearray)) else all(map(lambda a, b: a is b, now, before))
-
-
-def is_own_optimizer(x: Any) -> bool:
-    """Whether it has a step of its own, which keeps what it likes; `Optimizer.step` lets the tracer see its state."""
-    return type(x).step is not Optimizer.step
 
 
 _CALLED = frozenset(
