@@ -24,6 +24,9 @@ from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core.operands import is_number, kept_empty, known_array, python_int
 from ..core.primitive import operation, write_out
+from ..math.elementwise import CAST
+from ..shape.join import stack
+from ..shape.reshape import sizes_from
 
 __all__ = [
     "array_from",
@@ -144,8 +147,6 @@ def _unwrapped(data: Any, name: str) -> Any:
 
 def _plain_cast(array: np.ndarray, kind: dtype_type) -> np.ndarray:
     """As `Tensor.to`: values that do not fit wrap around."""
-    from ..math.elementwise import CAST
-
     return CAST.reference(array, to=kind)
 
 
@@ -198,8 +199,6 @@ def tensor(
 def _stacked(data: Any, kind: dtype_type) -> Tensor:
     """Nested sequences of tensors and numbers, in tensor operations."""
     if isinstance(data, (list, tuple)):
-        from ..shape.join import stack
-
         return stack([_stacked(x, kind) for x in data])
     if mode.interpreter.is_number(data):
         data = mode.interpreter.operand(data)
@@ -233,8 +232,6 @@ Tensor._from_sizes_or_data = staticmethod(legacy_tensor)
 
 def shape_from(size: tuple[Any, ...], name: str) -> tuple[int, ...]:
     """Sizes given as integers or as one sequence; negative ones are refused."""
-    from ..shape.reshape import sizes_from
-
     if any(isinstance(s, bool) for s in size):
         raise ArgumentError(f"{name}: sizes must be integers, got {size}")
     shape = sizes_from(size, name)

@@ -19,6 +19,7 @@ from ..core.primitive import Opaque, Reduction, operation, register_module
 from ..core.results import named_result
 from ..create.create import full
 from ..create.ranges import linspace
+from ..math.complex_numbers import complex_from
 from ..math.elementwise import where
 from ..shape.view import PERMUTE
 from .reduce import all_or, axis_operation, mean, refuse, restored, wide_enough
@@ -244,8 +245,6 @@ def corrcoef(input: Tensor) -> Tensor:
     deviation = (variances.real if variances.is_complex() else variances).sqrt()
     ratio = covariance / deviation.unsqueeze(1) / deviation.unsqueeze(0)
     if ratio.is_complex():
-        from ..math.complex_numbers import complex_from
-
         return complex_from(ratio.real.clamp(-1, 1), ratio.imag.clamp(-1, 1))
     return ratio.clamp(-1, 1)
 

@@ -11,6 +11,7 @@ from ...tensor import Tensor, wrap
 from ..core.primitive import operation
 from ..linalg.matrix import EXACT
 from ..math.elementwise import where
+from ..shape.join import cat
 from ..shape.view import FOLD_LINE, SLICE, UNFOLD, VIEW_AS_COMPLEX, VIEW_AS_REAL
 from .fft import FFT, IRFFT, RFFT, _padded
 
@@ -49,8 +50,6 @@ def _mirrored(x: Tensor, start: int, stop: int) -> Tensor:
 
 def _extended(x: Tensor, amount: int, pad_mode: str) -> Tensor:
     """The signal with `amount` more samples at both ends."""
-    from ..shape.join import cat
-
     size = x.shape[-1]
     if pad_mode == "constant":
         return _padded(x, x.ndim - 1, amount, amount)
