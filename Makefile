@@ -50,7 +50,7 @@ fuzz: $(TEST) ## random calls of everything public, right and wrong, for SECONDS
 lint: $(LINT) $(CORE) ## style, common mistakes and types, changing nothing
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	$(RUN) -m pyright
+	$(RUN) -m pyright --pythonpath $(RUN)
 
 format: $(LINT) ## rewrite files in the house style
 	$(RUN) -m ruff check --fix .
