@@ -362,11 +362,12 @@ class Tensor(Borders):
     # --------------------------------------------------------------------------- writing in place
     def _bump(self) -> None:
         """Count one in-place write; all views share the counter."""
-        if switches.interpreting and mode.interpreter is not None and self._counter is not None:
-            mode.interpreter.counting(self._counter)
-        if self._counter is None:
-            self._counter = [0]
-        self._counter[0] += 1
+        counter = self._counter
+        if counter is None:
+            counter = self._counter = [0]
+        elif switches.interpreting and mode.interpreter is not None:
+            mode.interpreter.counting(counter)
+        counter[0] += 1
 
     def _tracked(self, *others: Any) -> bool:
         """Whether a write of a function of `others` into this tensor must be recorded."""

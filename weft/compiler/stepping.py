@@ -82,7 +82,7 @@ def _start(known: _Known, optimizer: Optimizer, parameters: Sequence[Tensor]) ->
         for group in optimizer.param_groups:
             for p in group["params"]:
                 if id(p) in wanted:
-                    optimizer._update_one(p, group)
+                    optimizer._update_one(p, p.grad, group)
 
     name = f"{type(optimizer).__name__}.step"
     try:

@@ -105,7 +105,7 @@ class Nesterov(Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._update_one(parameter, group)
+                    self._update_one(parameter, parameter.grad, group)
         return loss
 
     def _update(self, parameter: Tensor, gradient: Tensor, state: State, group: Group) -> None:

@@ -157,26 +157,27 @@ class Optimizer(StateHolder):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        if not self._step_natively():
-            for group in self.param_groups:
+        groups = self.param_groups
+        if not self._step_natively(groups):
+            for group in groups:
                 for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._update_one(parameter, group)
+                    gradient = parameter.grad
+                    if gradient is not None:
+                        self._update_one(parameter, gradient, group)
         return loss
 
-    def _step_natively(self) -> bool:
+    def _step_natively(self, groups: list[Group]) -> bool:
         """Let a plan make the step if there is much to do: see compiler/stepping.py. False: it did not."""
         if mode.interpreter is not None:
             return False
-        moving = [p for group in self.param_groups for p in group["params"] if p._grad is not None]
+        moving = [p for group in groups for p in group["params"] if p._grad is not None]
         if sum(p.array.size for p in moving) < LARGE:
             return False
         from ..compiler.stepping import step_natively
 
         return step_natively(self, moving)
 
-    def _update_one(self, parameter: Tensor, group: Group) -> None:
-        gradient = parameter.grad
+    def _update_one(self, parameter: Tensor, gradient: Tensor, group: Group) -> None:
         if gradient.is_sparse and self._refuses_sparse:
             raise StateError(self._refuses_sparse.format(type(self).__name__))
         state = self.state.get(parameter)
