@@ -19,7 +19,18 @@ FILES = {
 
 @functools.cache
 def statements(module: str) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(FILES[module].read_text())))
+    """Imports, `__all__` and the names that are defined; whole trees of all files would keep the collector busy."""
+    found: list[ast.AST] = []
+    for node in ast.walk(ast.parse(FILES[module].read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.append(ast.Name(node.name, ast.Store()))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)) or (
+            isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        ):
+            found.append(node)
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "__all__":
+            found.append(node)
+    return found
 
 
 @functools.cache
@@ -39,7 +50,7 @@ def imported() -> dict[str, set[str]]:
 def offered(module: str) -> list[str] | None:
     """`__all__` as it is written; None where there is none. Parts that are computed are left out."""
     for node in statements(module):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        if isinstance(node, ast.Assign):
             parts = node.value.elts if isinstance(node.value, (ast.List, ast.Tuple)) else []
             return [part.value for part in parts if isinstance(part, ast.Constant)]
     return None
@@ -49,11 +60,9 @@ def defined(module: str) -> set[str]:
     """Names that a module makes or imports at its top level, under conditions also."""
     names: set[str] = set()
     for node in statements(module):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             names.update(alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        elif isinstance(node, ast.Name):
             names.add(node.id)
     return names
 
