@@ -105,9 +105,10 @@ def test_python_dash_m_weft(tmp_path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-def test_lint_installs_ruff_alone(tmp_path) -> None:
+def test_lint_installs_what_checks_and_what_is_checked_alone(tmp_path) -> None:
+    """Types are checked against Weft's own dependencies; PyTorch and the rest of the tests' extra stay away."""
     told = [f"VENV={tmp_path}/venv", "--dry-run", "--no-print-directory"]
     lines = subprocess.run(["make", "lint", *told], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     installs = re.findall(r"pip install (.*)", lines)
-    ruff = next(word for word in PROJECT["optional-dependencies"]["test"] if word.startswith("ruff"))
-    assert installs == [f"--quiet '{ruff}'"]
+    ruff, pyright = (word for word in PROJECT["optional-dependencies"]["test"] if word.startswith(("ruff", "pyright")))
+    assert installs == [f"--quiet '{ruff}' '{pyright}'", "--quiet -e ."]
