@@ -97,6 +97,7 @@ def _traced(
     # what was there for a while only, in the place of a parameter, is not what a later call finds
     program.reads = [(table, key, content) for table, key, content in program.reads if table.get(key) is content]
     _hold_on(program, tracer, around, carried)
+    del tracer.around  # traced memory knows its tracer, which would keep everything around until garbage is looked for
     return program
 
 

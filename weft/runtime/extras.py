@@ -28,6 +28,7 @@ class MissingExtraError(WeftError, ImportError):
 def extra(module: str, purpose: str) -> Any:
     """Import an optional library, or say how to install it."""
     try:
+        __import__(module.partition(".")[0])  # a part that is imported already does not mean that the whole is there
         return importlib.import_module(module)
     except ImportError as error:
         raise missing(module, purpose) from error
