@@ -183,6 +183,19 @@ def test_no_color_and_columns_are_respected(place):
     assert any(line.startswith(" digits-mlp ") and "test_accuracy" in line for line in wide.out.splitlines())
 
 
+def test_recipes_are_listed_by_family(place):
+    lines = [line.strip() for line in in_pipe("list", cwd=place).out.splitlines()]
+    heads = [lines.index(f"{family}:") for family in finding.ROOMS]
+    first = {
+        word: next(n for n, line in enumerate(lines) if line.startswith(f"{word} "))
+        for word in ("mnist-cnn", "ising-4x4")
+    }
+    assert heads == sorted(heads)
+    assert heads[1] < first["mnist-cnn"] < heads[2] and heads[4] < first["ising-4x4"]
+    rows = json.loads(in_pipe("list", "--json", cwd=place).out)
+    assert {row["family"] for row in rows} == set(finding.ROOMS)
+
+
 def test_a_terminal_shows_tables(place):
     done = in_terminal("show", "one", cwd=place)
     assert done.code == 0

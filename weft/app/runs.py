@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,10 +91,11 @@ def _words(value: Any) -> str:
 
 
 def _list_recipes(as_json: bool) -> None:
-    from ..recipes import names
+    from ..recipes.finding import ROOMS, family, names
 
-    rows = [_promised(name) for name in names()]
-    deliver(rows, as_json, lambda console: _show_recipes(console, [list(row.values()) for row in rows]))
+    rows = [_promised(name) | {"family": family(name)} for name in names()]
+    rows.sort(key=lambda row: ROOMS.index(row["family"]))
+    deliver(rows, as_json, lambda console: _show_recipes(console, rows))
 
 
 def _promised(name: str) -> dict[str, Any]:
@@ -106,10 +108,14 @@ def _promised(name: str) -> dict[str, Any]:
         return {"name": name, "title": f"cannot be loaded: {error}", "goal": None, "data": None}
 
 
-def _show_recipes(console: Console, cells: list[list[Any]]) -> None:
-    """All columns where there is room; on what data the goal is stands in the list of one recipe, too."""
+def _show_recipes(console: Console, rows: list[dict[str, Any]]) -> None:
+    """A line for each family, then its recipes. All columns where there is room; on what data the goal is stands in the
+    list of one recipe, too."""
     heads = ("recipe", "title", "goal", "on") if console.width >= ROOM else ("recipe", "title", "goal")
-    console.print(table(heads, [row[: len(heads)] for row in cells]))
+    cells: list[list[Any]] = []
+    for family, recipes in itertools.groupby(rows, key=lambda row: row["family"]):
+        cells += [[f"{family}:"], *([row[key] for key in ("name", "title", "goal", "data")] for row in recipes)]
+    console.print(table(heads, [[*row, "", "", ""][: len(heads)] for row in cells]))
     if console.width < ROOM:
         console.print(f"{hint('list RECIPE')} shows the settings and the data of one", markup=False)
 
