@@ -6,6 +6,7 @@ To import every recipe, with its model and all that trains it, takes a second an
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
 import pkgutil
@@ -47,6 +48,7 @@ def family(name: str) -> str:
     return _rooms()[name.replace("_", "-")]
 
 
+@functools.cache
 def _rooms() -> dict[str, str]:
     """The name of each recipe, and the folder it lies in."""
     here = Path(__file__).parent
