@@ -9,6 +9,7 @@ The parts are imported when they are first used. `load_digits()` needs no downlo
 
 from weft.data.mapped import ArrayWriter as ArrayWriter
 from weft.data.sampler import BatchSampler as BatchSampler
+from weft.data.sources.binarized import BinarizedMNIST as BinarizedMNIST
 from weft.data.sources.cifar import CIFAR10 as CIFAR10
 from weft.data.sources.cifar import CIFAR100 as CIFAR100
 from weft.data.dataset import ChainDataset as ChainDataset
@@ -84,4 +85,4 @@ from weft.data import text as text
 from weft.data.sources.tabular import uci as uci
 from weft.data.sources.tabular import wine as wine
 from weft.data import workers as workers
-__all__ = ['ArrayWriter', 'BatchSampler', 'CIFAR10', 'CIFAR100', 'ChainDataset', 'Column', 'ConcatDataset', 'DataLoader', 'Dataset', 'DistributedSampler', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'IterableDataset', 'JSBChorales', 'KMNIST', 'MNIST', 'MappedArray', 'MappedDataset', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'RandomSampler', 'SST2', 'Sampler', 'Scaler', 'SequentialSampler', 'ShardWriter', 'ShardedDataset', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TREC', 'TUDataset', 'Table', 'TensorDataset', 'TextFile', 'TinyShakespeare', 'WeightedRandomSampler', 'WikiText2', 'Windows', 'WorkerError', 'airline_passengers', 'boston_housing', 'breast_cancer', 'california_housing', 'daily_min_temperatures', 'default_collate', 'default_convert', 'diabetes', 'get_worker_info', 'iris', 'k_fold', 'karate_club', 'load_digits', 'piano_roll', 'pima_diabetes', 'random_split', 'read_idx', 'read_table', 'sonar', 'split_by_time', 'uci', 'wine']
+__all__ = ['ArrayWriter', 'BatchSampler', 'BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'ChainDataset', 'Column', 'ConcatDataset', 'DataLoader', 'Dataset', 'DistributedSampler', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'IterableDataset', 'JSBChorales', 'KMNIST', 'MNIST', 'MappedArray', 'MappedDataset', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'RandomSampler', 'SST2', 'Sampler', 'Scaler', 'SequentialSampler', 'ShardWriter', 'ShardedDataset', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TREC', 'TUDataset', 'Table', 'TensorDataset', 'TextFile', 'TinyShakespeare', 'WeightedRandomSampler', 'WikiText2', 'Windows', 'WorkerError', 'airline_passengers', 'boston_housing', 'breast_cancer', 'california_housing', 'daily_min_temperatures', 'default_collate', 'default_convert', 'diabetes', 'get_worker_info', 'iris', 'k_fold', 'karate_club', 'load_digits', 'piano_roll', 'pima_diabetes', 'random_split', 'read_idx', 'read_table', 'sonar', 'split_by_time', 'uci', 'wine']

@@ -18,8 +18,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "resize": ("RandomResizedCrop", "Resize"),
     "photometric": (
-        *("ColorJitter", "GaussianBlur", "GaussianNoise", "Grayscale", "Normalize", "RandomGrayscale"),
-        *("ToPILImage", "ToTensor"),
+        *("ColorJitter", "DynamicBinarize", "GaussianBlur", "GaussianNoise", "Grayscale", "Normalize"),
+        *("RandomGrayscale", "ThresholdBinarize", "ToPILImage", "ToTensor"),
     ),
     "policy": ("RandAugment",),
     "mix": ("CutMix", "MixUp", "RandomErasing"),

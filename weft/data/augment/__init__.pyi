@@ -14,6 +14,7 @@ from weft.data.augment.compose import Compose as Compose
 from weft.data.augment.mix import CutMix as CutMix
 from weft.data.augment.graphs import DropEdges as DropEdges
 from weft.data.augment.graphs import DropNodes as DropNodes
+from weft.data.augment.photometric import DynamicBinarize as DynamicBinarize
 from weft.data.augment.photometric import GaussianBlur as GaussianBlur
 from weft.data.augment.photometric import GaussianNoise as GaussianNoise
 from weft.data.augment.photometric import Grayscale as Grayscale
@@ -42,6 +43,7 @@ from weft.data.augment.geometry import RandomVerticalFlip as RandomVerticalFlip
 from weft.data.augment.resize import Resize as Resize
 from weft.data.augment.series import Scale as Scale
 from weft.data.augment.tokens import SwapTokens as SwapTokens
+from weft.data.augment.photometric import ThresholdBinarize as ThresholdBinarize
 from weft.data.augment.series import TimeMask as TimeMask
 from weft.data.augment.series import TimeWarp as TimeWarp
 from weft.data.augment.photometric import ToPILImage as ToPILImage
@@ -63,4 +65,4 @@ from weft.data.augment.base import sample_generators as sample_generators
 from weft.data.augment import series as series
 from weft.data.augment import tokens as tokens
 from weft.data.augment import warp as warp
-__all__ = ['CenterCrop', 'ColorJitter', 'Compose', 'CutMix', 'DropEdges', 'DropNodes', 'GaussianBlur', 'GaussianNoise', 'Grayscale', 'Jitter', 'LensDistortion', 'MagnitudeWarp', 'MaskFeatures', 'MaskTokens', 'MixUp', 'Normalize', 'Pad', 'RandAugment', 'RandomAffine', 'RandomApply', 'RandomChoice', 'RandomCrop', 'RandomErasing', 'RandomGrayscale', 'RandomHorizontalFlip', 'RandomPerspective', 'RandomResizedCrop', 'RandomRotation', 'RandomSubgraph', 'RandomTranslate', 'RandomVerticalFlip', 'Resize', 'Scale', 'SwapTokens', 'TimeMask', 'TimeWarp', 'ToPILImage', 'ToTensor', 'TokenDropout', 'Transform', 'WindowSlice', 'on_images', 'sample_generators']
+__all__ = ['CenterCrop', 'ColorJitter', 'Compose', 'CutMix', 'DropEdges', 'DropNodes', 'DynamicBinarize', 'GaussianBlur', 'GaussianNoise', 'Grayscale', 'Jitter', 'LensDistortion', 'MagnitudeWarp', 'MaskFeatures', 'MaskTokens', 'MixUp', 'Normalize', 'Pad', 'RandAugment', 'RandomAffine', 'RandomApply', 'RandomChoice', 'RandomCrop', 'RandomErasing', 'RandomGrayscale', 'RandomHorizontalFlip', 'RandomPerspective', 'RandomResizedCrop', 'RandomRotation', 'RandomSubgraph', 'RandomTranslate', 'RandomVerticalFlip', 'Resize', 'Scale', 'SwapTokens', 'ThresholdBinarize', 'TimeMask', 'TimeWarp', 'ToPILImage', 'ToTensor', 'TokenDropout', 'Transform', 'WindowSlice', 'on_images', 'sample_generators']

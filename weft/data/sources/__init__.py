@@ -15,6 +15,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "trust": ("noting", "trusted"),
     "files": ("unpack",),
     "idx": ("MNIST", "FashionMNIST", "KMNIST", "read_idx"),
+    "binarized": ("BinarizedMNIST",),
     "cifar": ("CIFAR10", "CIFAR100"),
     "image_folder": ("ImageFolder", "ImageNet"),
     "tables": ("Column", "Table"),
@@ -29,7 +30,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }
 
 # What `weft.data` offers of it: the sets themselves and tables, not how files are found and trusted.
-_PARTS = ("idx", "cifar", "image_folder", "tables", "read_tables", "tabular", "text", "graphs", "series")
+_PARTS = ("idx", "binarized", "cifar", "image_folder", "tables", "read_tables", "tabular", "text", "graphs", "series")
 SETS = tuple(name for part in _PARTS for name in _NAMES[part])
 
 __all__ = [name for names in _NAMES.values() for name in names]

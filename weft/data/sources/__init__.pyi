@@ -9,6 +9,7 @@ refused, unless `trusted()`. An error says which file belongs where.
 
 from typing import Any
 
+from weft.data.sources.binarized import BinarizedMNIST as BinarizedMNIST
 from weft.data.sources.cifar import CIFAR10 as CIFAR10
 from weft.data.sources.cifar import CIFAR100 as CIFAR100
 from weft.data.sources.tables import Column as Column
@@ -38,6 +39,7 @@ from weft.data.sources.text import TinyShakespeare as TinyShakespeare
 from weft.data.sources.text import WikiText2 as WikiText2
 from weft.data.sources.series import Windows as Windows
 from weft.data.sources.tabular import airline_passengers as airline_passengers
+from weft.data.sources import binarized as binarized
 from weft.data.sources.tabular import boston_housing as boston_housing
 from weft.data.sources.tabular import breast_cancer as breast_cancer
 from weft.data.sources.fetch import cache_folder as cache_folder
@@ -74,4 +76,4 @@ from weft.data.sources.tabular import uci as uci
 from weft.data.sources.files import unpack as unpack
 from weft.data.sources.tabular import wine as wine
 SETS: Any
-__all__ = ['CIFAR10', 'CIFAR100', 'Column', 'DigestError', 'DownloadError', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'JSBChorales', 'KMNIST', 'MNIST', 'MissingExtraError', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'SST2', 'Scaler', 'SourceError', 'SourceWarning', 'TREC', 'TUDataset', 'Table', 'TextFile', 'TinyShakespeare', 'WikiText2', 'Windows', 'airline_passengers', 'boston_housing', 'breast_cancer', 'cache_folder', 'california_housing', 'daily_min_temperatures', 'diabetes', 'download', 'find', 'iris', 'karate_club', 'noting', 'piano_roll', 'pima_diabetes', 'read_idx', 'read_table', 'sonar', 'split_by_time', 'trusted', 'uci', 'unpack', 'wine']
+__all__ = ['BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'Column', 'DigestError', 'DownloadError', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'JSBChorales', 'KMNIST', 'MNIST', 'MissingExtraError', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'SST2', 'Scaler', 'SourceError', 'SourceWarning', 'TREC', 'TUDataset', 'Table', 'TextFile', 'TinyShakespeare', 'WikiText2', 'Windows', 'airline_passengers', 'boston_housing', 'breast_cancer', 'cache_folder', 'california_housing', 'daily_min_temperatures', 'diabetes', 'download', 'find', 'iris', 'karate_club', 'noting', 'piano_roll', 'pima_diabetes', 'read_idx', 'read_table', 'sonar', 'split_by_time', 'trusted', 'uci', 'unpack', 'wine']

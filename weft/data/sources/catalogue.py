@@ -80,6 +80,16 @@ _GROUPS = [
         aliases=("KMNIST/raw",),
     ),
     _group(
+        "binarized-mnist",
+        "",
+        """
+        binarized_mnist_train.mat 79a0312c7389d855cfc97e3812de3998417c5829d8a51543b56a90a91252ae7e
+        binarized_mnist_valid.mat 7436afc856959075c7787025bb8a4ba2b520b9230ee39667c66aa7dd2819dd68
+        binarized_mnist_test.mat 5bc30222e1e7896cbccd1e1db6b28540cc1230f4d2d5473841a5f6cc54be8d38
+        """,
+        home="https://github.com/mingzhang-yin/ARM-gradient (binarized_mnist_*.amat)",
+    ),
+    _group(
         "cifar10",
         "https://www.cs.toronto.edu/~kriz/",
         """
