@@ -18,6 +18,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("Accuracy", "ConfusionMatrix", "ExactMatch", "F1", "FBeta", "Precision", "Recall", "TopKAccuracy"),
         *("accuracy", "confusion_matrix", "exact_match", "f1", "fbeta", "precision", "recall", "top_k_accuracy"),
     ),
+    "clustering": (
+        *("AdjustedRandIndex", "ClusteringAccuracy", "NormalizedMutualInfo"),
+        *("adjusted_rand_index", "clustering_accuracy", "normalized_mutual_info"),
+    ),
     "ranking": ("AUROC", "AveragePrecision", "auroc", "average_precision"),
     "curves": ("PrecisionRecallCurve", "RocCurve", "precision_recall_curve", "roc_curve"),
     "likelihood": ("NLL", "BitsPerDim", "Perplexity", "bits_per_dim", "nll", "perplexity"),

@@ -13,10 +13,12 @@ floats, everything larger as tensors. A function is its accumulator used once, s
 
 from weft.metrics.ranking import AUROC as AUROC
 from weft.metrics.classify import Accuracy as Accuracy
+from weft.metrics.clustering import AdjustedRandIndex as AdjustedRandIndex
 from weft.metrics.ranking import AveragePrecision as AveragePrecision
 from weft.metrics.translation import BLEU as BLEU
 from weft.metrics.likelihood import BitsPerDim as BitsPerDim
 from weft.metrics.forecast import CRPS as CRPS
+from weft.metrics.clustering import ClusteringAccuracy as ClusteringAccuracy
 from weft.metrics.classify import ConfusionMatrix as ConfusionMatrix
 from weft.metrics.forecast import Coverage as Coverage
 from weft.metrics.classify import ExactMatch as ExactMatch
@@ -32,6 +34,7 @@ from weft.metrics.regression import MeanSquaredError as MeanSquaredError
 from weft.metrics.base import Metric as Metric
 from weft.metrics.likelihood import NLL as NLL
 from weft.metrics.base import NoDataError as NoDataError
+from weft.metrics.clustering import NormalizedMutualInfo as NormalizedMutualInfo
 from weft.metrics.likelihood import Perplexity as Perplexity
 from weft.metrics.forecast import PinballLoss as PinballLoss
 from weft.metrics.classify import Precision as Precision
@@ -42,12 +45,15 @@ from weft.metrics.curves import RocCurve as RocCurve
 from weft.metrics.regression import RootMeanSquaredError as RootMeanSquaredError
 from weft.metrics.classify import TopKAccuracy as TopKAccuracy
 from weft.metrics.classify import accuracy as accuracy
+from weft.metrics.clustering import adjusted_rand_index as adjusted_rand_index
 from weft.metrics.ranking import auroc as auroc
 from weft.metrics.ranking import average_precision as average_precision
 from weft.metrics import base as base
 from weft.metrics.likelihood import bits_per_dim as bits_per_dim
 from weft.metrics.translation import bleu as bleu
 from weft.metrics import classify as classify
+from weft.metrics import clustering as clustering
+from weft.metrics.clustering import clustering_accuracy as clustering_accuracy
 from weft.metrics.classify import confusion_matrix as confusion_matrix
 from weft.metrics.forecast import coverage as coverage
 from weft.metrics.forecast import crps as crps
@@ -71,6 +77,7 @@ from weft.metrics.regression import mean_absolute_error as mean_absolute_error
 from weft.metrics.regression import mean_absolute_percentage_error as mean_absolute_percentage_error
 from weft.metrics.regression import mean_squared_error as mean_squared_error
 from weft.metrics.likelihood import nll as nll
+from weft.metrics.clustering import normalized_mutual_info as normalized_mutual_info
 from weft.metrics.likelihood import perplexity as perplexity
 from weft.metrics.forecast import pinball_loss as pinball_loss
 from weft.metrics.classify import precision as precision
@@ -83,4 +90,4 @@ from weft.metrics.curves import roc_curve as roc_curve
 from weft.metrics.regression import root_mean_squared_error as root_mean_squared_error
 from weft.metrics.classify import top_k_accuracy as top_k_accuracy
 from weft.metrics import translation as translation
-__all__ = ['AUROC', 'Accuracy', 'AveragePrecision', 'BLEU', 'BitsPerDim', 'CRPS', 'ConfusionMatrix', 'Coverage', 'ExactMatch', 'ExplainedVariance', 'F1', 'FBeta', 'FrechetDistance', 'IntervalScore', 'Mean', 'MeanAbsoluteError', 'MeanAbsolutePercentageError', 'MeanSquaredError', 'Metric', 'NLL', 'NoDataError', 'Perplexity', 'PinballLoss', 'Precision', 'PrecisionRecallCurve', 'R2', 'Recall', 'RocCurve', 'RootMeanSquaredError', 'TopKAccuracy', 'accuracy', 'auroc', 'average_precision', 'bits_per_dim', 'bleu', 'confusion_matrix', 'coverage', 'crps', 'crps_ensemble', 'crps_gaussian', 'crps_quantile', 'exact_match', 'explained_variance', 'f1', 'fbeta', 'frechet_distance', 'gaussian_frechet_distance', 'gaussian_interval', 'interval_nll', 'interval_score', 'mean_absolute_error', 'mean_absolute_percentage_error', 'mean_squared_error', 'nll', 'perplexity', 'pinball_loss', 'precision', 'precision_recall_curve', 'r2', 'recall', 'roc_curve', 'root_mean_squared_error', 'top_k_accuracy']
+__all__ = ['AUROC', 'Accuracy', 'AdjustedRandIndex', 'AveragePrecision', 'BLEU', 'BitsPerDim', 'CRPS', 'ClusteringAccuracy', 'ConfusionMatrix', 'Coverage', 'ExactMatch', 'ExplainedVariance', 'F1', 'FBeta', 'FrechetDistance', 'IntervalScore', 'Mean', 'MeanAbsoluteError', 'MeanAbsolutePercentageError', 'MeanSquaredError', 'Metric', 'NLL', 'NoDataError', 'NormalizedMutualInfo', 'Perplexity', 'PinballLoss', 'Precision', 'PrecisionRecallCurve', 'R2', 'Recall', 'RocCurve', 'RootMeanSquaredError', 'TopKAccuracy', 'accuracy', 'adjusted_rand_index', 'auroc', 'average_precision', 'bits_per_dim', 'bleu', 'clustering_accuracy', 'confusion_matrix', 'coverage', 'crps', 'crps_ensemble', 'crps_gaussian', 'crps_quantile', 'exact_match', 'explained_variance', 'f1', 'fbeta', 'frechet_distance', 'gaussian_frechet_distance', 'gaussian_interval', 'interval_nll', 'interval_score', 'mean_absolute_error', 'mean_absolute_percentage_error', 'mean_squared_error', 'nll', 'normalized_mutual_info', 'perplexity', 'pinball_loss', 'precision', 'precision_recall_curve', 'r2', 'recall', 'roc_curve', 'root_mean_squared_error', 'top_k_accuracy']

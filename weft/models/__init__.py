@@ -2,14 +2,25 @@
 
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
-an energy. `weft.models.from_pretrained` is the door to weights from other places,
+an energy, `autoencoders` those that find codes. `weft.models.from_pretrained` is the door to weights from other places,
 `AutoTokenizer` to their tokenisers.
 """
 
 from ..runtime.lazy import later as _later
 
 _ROOMS = (
-    *("classical", "energy", "generative", "pretrained", "sequences", "supervised", "text", "transformers", "vision"),
+    *(
+        "autoencoders",
+        "classical",
+        "energy",
+        "generative",
+        "pretrained",
+        "sequences",
+        "supervised",
+        "text",
+        "transformers",
+        "vision",
+    ),
 )
 
 __getattr__, __dir__ = _later(

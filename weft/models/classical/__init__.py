@@ -3,6 +3,7 @@
 from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
+    "clustering": ("KMeans", "kmeans", "kmeans_plus_plus", "lloyd_step", "minibatch_kmeans", "nearest"),
     "descent": ("descend",),
     "linear_models": (
         *("LinearRegression", "LogisticRegression", "SoftmaxRegression"),

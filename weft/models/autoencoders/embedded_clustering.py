@@ -1,0 +1,83 @@
+"""Deep embedded clustering: an encoder refined until its codes lie in clusters (DEC; Xie, Girshick and Farhadi 2016)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+
+from ... import nn
+from ...errors import ShapeError
+from ...tensor import Tensor
+from ..classical.clustering import KMeans, kmeans
+from .autoencoder import Autoencoder
+
+__all__ = ["EmbeddedClustering", "soft_assignment", "target_distribution"]
+
+
+class EmbeddedClustering(nn.Module):
+    """Clusters with centres μ in the code space of a trained autoencoder; it learns from its own surer half.
+
+        q_ij ∝ (1 + ‖zᵢ − μⱼ‖²)⁻¹,   p_ij ∝ q_ij² / Σᵢ q_ij,   loss = Σ KL(pᵢ ‖ qᵢ) / N
+
+    `start` puts the centres where k-means finds them; `targets` computes P over all data, now and then (P moves as Q
+    does; between two times it stands still), `loss` is minimised over the encoder and the centres. The decoder is not
+    trained any more.
+
+    >>> model = EmbeddedClustering(DeepAutoencoder(6, (8,), 2), 3, 2)
+    >>> x = weft.randn(30, 6)
+    >>> model.start(x).inertia > 0
+    True
+    >>> model.loss(x[:10], model.targets(x)[:10]).backward()
+    """
+
+    def __init__(self, autoencoder: Autoencoder, clusters: int, code: int) -> None:
+        super().__init__()
+        self.autoencoder = autoencoder
+        self.centres = nn.Parameter(weft.zeros(clusters, code))
+
+    @weft.no_grad()
+    def start(self, x: Tensor, restarts: int = 20, generator: Any = None) -> KMeans:
+        """k-means of the codes, whose centres become ours."""
+        found = kmeans(self.autoencoder.embed(x), len(self.centres), restarts=restarts, generator=generator)
+        self.centres.copy_(found.centres)
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Q, the soft assignments: (B, *event) → (B, clusters)"""
+        return soft_assignment(self.autoencoder.encode(x), self.centres)
+
+    @weft.no_grad()
+    def assignments(self, x: Tensor) -> Tensor:
+        """Q of many rows, a part at a time: (N, *event) → (N, clusters)"""
+        return soft_assignment(self.autoencoder.embed(x), self.centres)
+
+    def targets(self, x: Tensor) -> Tensor:
+        """P of all rows: (N, *event) → (N, clusters)"""
+        return target_distribution(self.assignments(x))
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The likeliest cluster: (N, *event) → (N,)"""
+        return self.assignments(x).argmax(1)
+
+    def loss(self, x: Tensor, target: Tensor) -> Tensor:
+        """Mean KL(p ‖ q) of rows with their targets: (B, *event), (B, clusters) → ()"""
+        q = self(x)
+        if target.shape != q.shape:
+            raise ShapeError(
+                f"EmbeddedClustering: expected targets of shape {tuple(q.shape)}, got {tuple(target.shape)}"
+            )
+        return (weft.xlogy(target, target) - target * q.log()).sum(1).mean()
+
+
+def soft_assignment(z: Tensor, centres: Tensor, freedom: float = 1.0) -> Tensor:
+    """q_ij ∝ (1 + ‖zᵢ − μⱼ‖² / α)^(−(α+1)/2), Student's t as in t-SNE, rows summing to 1: (B, d), (K, d) → (B, K)"""
+    distance = ((z.unsqueeze(1) - centres) ** 2).sum(2)  # (B, 1, d) − (K, d) → (B, K)
+    likeness = (1 + distance / freedom) ** (-(freedom + 1) / 2)
+    return likeness / likeness.sum(1, keepdim=True)
+
+
+def target_distribution(q: Tensor) -> Tensor:
+    """p_ij ∝ q_ij² / fⱼ, fⱼ = Σᵢ q_ij over all data: sure ones surer, large clusters no larger. (N, K) → (N, K)"""
+    weight = q**2 / q.sum(0)
+    return weight / weight.sum(1, keepdim=True)
