@@ -3,7 +3,7 @@
 from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    "annealing": ("LogPartition", "ais", "base_rates", "reverse_ais"),
+    "annealing": ("LogPartition", "ais", "base_rates", "dense_near_one", "reverse_ais"),
     "boltzmann": ("BoltzmannMachine",),
     "contrastive": (
         *("ContrastiveDivergence", "LikelihoodGradient", "ParallelTempering", "PersistentContrastiveDivergence"),

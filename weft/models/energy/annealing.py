@@ -17,7 +17,7 @@ from ...tensor import Tensor
 if TYPE_CHECKING:
     from .rbm import RBM
 
-__all__ = ["LogPartition", "ais", "base_rates", "reverse_ais"]
+__all__ = ["LogPartition", "ais", "base_rates", "dense_near_one", "reverse_ais"]
 
 
 class LogPartition(NamedTuple):
@@ -31,13 +31,13 @@ class LogPartition(NamedTuple):
 
 @weft.no_grad()
 def ais(
-    rbm: RBM, chains: int = 100, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None
+    rbm: RBM, chains: int = 100, temperatures: int | Tensor = 1000, *, base: Tensor | None = None, generator: Any = None
 ) -> LogPartition:
     """log Z of an RBM from below (Salakhutdinov and Murray 2008). One native plan under `weft.compile`.
 
     log w = log Z_A + Σₖ F(v; βₖ) − F(v; βₖ₊₁), then v moves at βₖ₊₁; log Z ≈ log mean w.
 
-    temperatures: steps between β = 0 and 1; base: the visible bias at β = 0, best that of the data's means (`base_rates`);
+    temperatures: even steps between β = 0 and 1, or all βₖ themselves (`dense_near_one`); base: the visible bias at β = 0, best that of the data's means (`base_rates`);
     by default the machine's own
     """
     base, beta = _path(rbm, temperatures, base)
@@ -49,7 +49,7 @@ def ais(
 
 @weft.no_grad()
 def reverse_ais(
-    rbm: RBM, start: Tensor, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None
+    rbm: RBM, start: Tensor, temperatures: int | Tensor = 1000, *, base: Tensor | None = None, generator: Any = None
 ) -> LogPartition:
     """log Z from above: the walk of `ais` backwards, from samples of the machine, estimates Z_A / Z_B without bias.
 
@@ -71,11 +71,24 @@ def base_rates(v: Tensor, smoothing: float = 0.05) -> Tensor:
     return weft.logit(mean)
 
 
-def _path(rbm: RBM, temperatures: int, base: Tensor | None) -> tuple[Tensor, Tensor]:
+def dense_near_one(steps: int, dtype: Any = None) -> Tensor:
+    """β from 0 to 1 with a tenth of the steps below 0.5, three tenths up to 0.9 and the rest above: (steps + 1,).
+
+    Coupled machines change most at the end of the path (the spacing of Salakhutdinov and Murray 2008).
+    """
+    first, middle = steps // 10, 3 * steps // 10
+    sizes = ((0.0, 0.5, first), (0.5, 0.9, middle), (0.9, 1.0, steps - first - middle))
+    parts = [weft.linspace(low, high, count + 1, dtype=dtype)[:-1] for low, high, count in sizes]
+    return weft.cat([*parts, weft.ones(1, dtype=dtype)])
+
+
+def _path(rbm: RBM, temperatures: int | Tensor, base: Tensor | None) -> tuple[Tensor, Tensor]:
+    bias = (rbm.visible_bias if base is None else base).detach()
+    if isinstance(temperatures, Tensor):
+        return bias, temperatures
     if temperatures < 1:
         raise OptionError(f"annealing: expected at least one step between β = 0 and 1, got {temperatures}")
-    bias = rbm.visible_bias if base is None else base
-    return bias.detach(), weft.linspace(0, 1, temperatures + 1, dtype=rbm.weight.dtype)
+    return bias, weft.linspace(0, 1, temperatures + 1, dtype=rbm.weight.dtype)
 
 
 def _walked(rbm: RBM, v: Tensor, beta: Tensor, base: Tensor, generator: Any) -> Tensor:

@@ -9,6 +9,7 @@ import weft
 from ...errors import ShapeError
 from ...tensor import Tensor
 from ..generative.checks import binary_states
+from ..generative.plans import in_one_plan
 from ..generative.protocol import GenerativeModel, estimate, exact
 from .enumeration import ENUMERABLE
 from .pairwise import PairwiseMRF
@@ -70,6 +71,7 @@ class BoltzmannMachine(GenerativeModel):
         return weft.fori_loop(0, steps, step, weft.sigmoid(given))
 
     @estimate
+    @in_one_plan
     def sample(self, n: int, condition: Any = None, generator: Any = None, sweeps: int = 200) -> Tensor:
         """The visible ends of n Gibbs chains: (n, visible)."""
         self._unconditional(condition)

@@ -9,6 +9,7 @@ import weft
 from ... import nn
 from ...errors import ShapeError
 from ...tensor import Tensor
+from ..generative.plans import in_one_plan
 from ..generative.protocol import GenerativeModel, estimate, exact
 from .dynamics import langevin
 
@@ -54,6 +55,7 @@ class DeepEnergy(GenerativeModel):
         return langevin(self.energy, x, steps or self.steps, self.step, generator, clip=self.clip)
 
     @estimate
+    @in_one_plan
     def sample(self, n: int, condition: Any = None, generator: Any = None, steps: int = 1000) -> Tensor:
         """The ends of n Langevin chains that start from standard normal noise: (n, *event)."""
         self._unconditional(condition)

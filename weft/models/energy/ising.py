@@ -12,6 +12,7 @@ import weft
 from ...errors import ShapeError
 from ...runtime.lazy import LazyModule
 from ...tensor import Tensor
+from ..generative.plans import in_one_plan
 from ..generative.protocol import GenerativeModel, estimate, exact
 from .enumeration import ENUMERABLE, log_sum, mean_over
 
@@ -92,6 +93,7 @@ class IsingLattice(GenerativeModel):
         return weft.scan(step, x, length=sweeps)
 
     @estimate
+    @in_one_plan
     def sample(self, n: int, condition: Any = None, generator: Any = None, sweeps: int = 500) -> Tensor:
         """The ends of n chains that start from independent fair coins: (n, rows, columns)."""
         self._unconditional(condition)

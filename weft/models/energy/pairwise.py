@@ -9,6 +9,7 @@ import weft
 from ... import nn
 from ...errors import ShapeError
 from ...tensor import Tensor
+from ..generative.plans import in_one_plan
 from ..generative.protocol import GenerativeModel, estimate, exact
 from .enumeration import ENUMERABLE, log_sum, mean_over
 
@@ -95,6 +96,7 @@ class PairwiseMRF(GenerativeModel):
         return weft.fori_loop(0, sweeps, lambda _, x: weft.scan(visit, x, units)[0], x)
 
     @estimate
+    @in_one_plan
     def sample(self, n: int, condition: Any = None, generator: Any = None, sweeps: int = 200) -> Tensor:
         """The ends of n Gibbs chains that start from independent fair coins: (n, size)."""
         self._unconditional(condition)

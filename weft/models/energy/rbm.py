@@ -16,6 +16,7 @@ from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from ..generative.checks import binary_states
+from ..generative.plans import in_one_plan
 from ..generative.protocol import Bound, GenerativeModel, bound, estimate, exact
 from .annealing import ais, reverse_ais
 from .enumeration import ENUMERABLE, log_sum, of_each
@@ -23,6 +24,7 @@ from .enumeration import ENUMERABLE, log_sum, of_each
 __all__ = ["RBM", "BernoulliRBM", "GaussianRBM", "SoftmaxRBM"]
 
 F = nn.functional
+BURN = 1000  # Gibbs steps from data to what counts as a sample of the model
 
 
 class RBM(GenerativeModel):
@@ -140,24 +142,44 @@ class RBM(GenerativeModel):
         side: str = "upper",
         *,
         chains: int = 100,
-        temperatures: int = 1000,
+        temperatures: int | Tensor = 1000,
         base: Tensor | None = None,
         start: Tensor | None = None,
         generator: Any = None,
     ) -> Bound:
         """log p(x) from above by AIS, from below by reverse AIS, each up to its error: take both, they enclose the truth.
 
-        AIS alone looks too good: it misses modes, so its Z is too small. start (for "lower"): samples of the model, where
-        they cannot be drawn exactly; the longer their chains have run, the truer the side.
+        AIS alone looks too good: it misses modes, so its Z is too small. start (for "lower"): samples of the model; by
+        default exact ones, or, where there are too many hidden units, the ends of `BURN` Gibbs steps from rows of x. The
+        longer such chains have run, the truer the side. Each walk is one native plan.
         """
         if side not in ("lower", "upper"):
             raise OptionError(f"log_prob_bound: side must be 'lower' or 'upper', got {side!r}")
-        options = {"temperatures": temperatures, "base": base, "generator": generator}
         if side == "upper":
-            found = ais(self, chains, **options)
+            value, error = self._annealed(chains, temperatures, base, generator)
         else:
-            found = reverse_ais(self, self.exact_sample(chains, generator) if start is None else start, **options)
-        return Bound(-self.energy(x) - found.value, side, found.error.expand(len(x)))
+            start = self._converged(x, chains, generator) if start is None else start
+            value, error = self._annealed_back(start, temperatures, base, generator)
+        return Bound(-self.energy(x) - value, side, error.expand(len(x)))
+
+    @in_one_plan
+    def _annealed(self, chains: int, temperatures: int | Tensor, base: Tensor | None, generator: Any) -> Any:
+        return ais(self, chains, temperatures, base=base, generator=generator)[::2]
+
+    @in_one_plan
+    def _annealed_back(self, start: Tensor, temperatures: int | Tensor, base: Tensor | None, generator: Any) -> Any:
+        return reverse_ais(self, start, temperatures, base=base, generator=generator)[::2]
+
+    def _converged(self, x: Tensor, chains: int, generator: Any) -> Tensor:
+        """Samples of the model to begin with: exact ones if they can be had, else chains that began at data."""
+        if self.hidden <= ENUMERABLE:
+            return self.exact_sample(chains, generator)
+        chosen = weft.randint(len(x), (chains,), generator=generator)
+        return self._walked(x[chosen], BURN, generator)
+
+    @in_one_plan
+    def _walked(self, v: Tensor, steps: int, generator: Any) -> Tensor:
+        return self.gibbs(v, steps, generator)
 
     @exact
     def encode(self, x: Tensor) -> Tensor:
@@ -171,6 +193,7 @@ class RBM(GenerativeModel):
         return self.visible_mean(z @ self.weight.mT, self.visible_bias)
 
     @estimate
+    @in_one_plan
     @weft.no_grad()
     def sample(self, n: int, condition: Any = None, generator: Any = None, steps: int = 1000) -> Tensor:
         """The ends of n Gibbs chains that start from hidden units at random: (n, *event)."""

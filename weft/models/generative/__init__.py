@@ -3,10 +3,12 @@
 from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
+    "baselines": ("BernoulliMixture", "FactorisedGaussian", "FullGaussian", "ProductOfBernoullis"),
     "checks": (
         *("binary_states", "check_autoregressive", "check_gradient_estimator", "check_invertible"),
         *("check_normalised", "grid", "influence"),
     ),
+    "plans": ("Planned", "in_one_plan", "planned"),
     "protocol": ("Bound", "GenerativeModel", "PROTOCOL", "bound", "estimate", "exact"),
 }
 
