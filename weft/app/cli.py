@@ -19,7 +19,7 @@ import typer
 
 from ..errors import OptionError, WeftError
 from ..runtime.switches import switch
-from . import checking, guide, machine, runs, searching, training, using
+from . import checking, guide, likelihoods, machine, runs, searching, training, using
 from .output import DONE, FAILED, INTERRUPTED, MISUSED, TERMINATED, Interrupted, Misuse
 
 __all__ = ["app", "main"]
@@ -48,7 +48,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (training, runs, using, checking, searching, machine):
+for group in (training, runs, using, likelihoods, checking, searching, machine):
     group.register(app)
 
 _interrupts: list[BaseException] = []  # what a signal has raised: typer forgets which it was

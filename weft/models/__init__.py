@@ -2,8 +2,8 @@
 
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
-an energy, `autoencoders` those that find codes. `weft.models.from_pretrained` is the door to weights from other places,
-`AutoTokenizer` to their tokenisers.
+an energy, `autoencoders` those that find codes; `weft.models.evaluate` says how good one is.
+`weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers.
 """
 
 from ..runtime.lazy import later as _later
@@ -27,6 +27,7 @@ __getattr__, __dir__ = _later(
     __name__,
     _ROOMS,
     {
+        "generative.evaluation": ("evaluate",),
         "pretrained.auto_tokenizer": ("AutoTokenizer", "PretrainedTokenizer"),
         "pretrained.batch_encoding": ("BatchEncoding",),
         "pretrained.chat_templates": ("TemplateError", "render_chat"),

@@ -8,6 +8,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "contrastive": (
         *("ContrastiveDivergence", "LikelihoodGradient", "ParallelTempering", "PersistentContrastiveDivergence"),
     ),
+    "deep_belief": ("DeepBelief", "UpDown"),
+    "deep_boltzmann": ("DeepBoltzmannMachine",),
     "deep_energy": ("DeepEnergy", "ReplayBuffer"),
     "dynamics": ("hamiltonian", "langevin"),
     "gaussian_mrf": ("GaussianMRF",),

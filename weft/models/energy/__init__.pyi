@@ -7,6 +7,8 @@ from weft.tensor import Tensor
 from weft.models.energy.rbm import BernoulliRBM as BernoulliRBM
 from weft.models.energy.boltzmann import BoltzmannMachine as BoltzmannMachine
 from weft.models.energy.contrastive import ContrastiveDivergence as ContrastiveDivergence
+from weft.models.energy.deep_belief import DeepBelief as DeepBelief
+from weft.models.energy.deep_boltzmann import DeepBoltzmannMachine as DeepBoltzmannMachine
 from weft.models.energy.deep_energy import DeepEnergy as DeepEnergy
 from weft.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from weft.models.energy.rbm import GaussianRBM as GaussianRBM
@@ -23,11 +25,15 @@ from weft.models.energy.ratings_rbm import RatingsDivergence as RatingsDivergenc
 from weft.models.energy.ratings_rbm import RatingsRBM as RatingsRBM
 from weft.models.energy.deep_energy import ReplayBuffer as ReplayBuffer
 from weft.models.energy.rbm import SoftmaxRBM as SoftmaxRBM
+from weft.models.energy.deep_belief import UpDown as UpDown
 from weft.models.energy import annealing as annealing
 from weft.models.energy.annealing import base_rates as base_rates
 from weft.models.energy import boltzmann as boltzmann
 from weft.models.energy import contrastive as contrastive
+from weft.models.energy import deep_belief as deep_belief
+from weft.models.energy import deep_boltzmann as deep_boltzmann
 from weft.models.energy import deep_energy as deep_energy
+from weft.models.energy.annealing import dense_near_one as dense_near_one
 from weft.models.energy import dynamics as dynamics
 from weft.models.energy import gaussian_mrf as gaussian_mrf
 from weft.models.energy.dynamics import hamiltonian as hamiltonian
@@ -43,15 +49,15 @@ from weft.models.energy import ratings_rbm as ratings_rbm
 from weft.models.energy import rbm as rbm
 from weft.models.energy.hopfield import recall_overlap as recall_overlap
 from weft.models.energy.hopfield import storkey as storkey
-__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'RatingsDivergence', 'RatingsRBM', 'ReplayBuffer', 'SoftmaxRBM', 'ais', 'base_rates', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
-def ais(rbm: RBM, chains: int = 100, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
+__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepBelief', 'DeepBoltzmannMachine', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'RatingsDivergence', 'RatingsRBM', 'ReplayBuffer', 'SoftmaxRBM', 'UpDown', 'ais', 'base_rates', 'dense_near_one', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
+def ais(rbm: RBM, chains: int = 100, temperatures: int | Tensor = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
     """log Z of an RBM from below (Salakhutdinov and Murray 2008). One native plan under `weft.compile`.
 
     log w = log Z_A + Σₖ F(v; βₖ) − F(v; βₖ₊₁), then v moves at βₖ₊₁; log Z ≈ log mean w.
 
-    temperatures: steps between β = 0 and 1; base: the visible bias at β = 0, best that of the data's means (`base_rates`);
+    temperatures: even steps between β = 0 and 1, or all βₖ themselves (`dense_near_one`); base: the visible bias at β = 0, best that of the data's means (`base_rates`);
     by default the machine's own"""
-def reverse_ais(rbm: RBM, start: Tensor, temperatures: int = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
+def reverse_ais(rbm: RBM, start: Tensor, temperatures: int | Tensor = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
     """log Z from above: the walk of `ais` backwards, from samples of the machine, estimates Z_A / Z_B without bias.
 
     start: samples (N, *event) of the machine itself. Exact ones (`rbm.exact_sample`) make it a bound; the ends of Gibbs

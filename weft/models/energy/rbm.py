@@ -46,6 +46,7 @@ class RBM(GenerativeModel):
 
     # ------------------------------------------------------------------- what the visible units say
     bias_scale: Any = 1.0  # u(v) has the term t(v)ᵀ (b / bias_scale): (D,) or a number
+    hidden_copies = 1  # of every hidden unit, with the same weights: h counts those that are on
 
     @abstractmethod
     def features(self, v: Tensor) -> Tensor:
@@ -74,7 +75,8 @@ class RBM(GenerativeModel):
 
     def free_energy(self, v: Tensor, beta: Any = 1.0, base: Tensor | None = None) -> Tensor:
         """F(v) = −log Σ_h exp(−E(v, h)): (*, *event) → (*)"""
-        return -self.visible_weight(v, self.bias_at(beta, base)) - F.softplus(self.hidden_input(v, beta)).sum(-1)
+        above = self.hidden_copies * F.softplus(self.hidden_input(v, beta)).sum(-1)
+        return -self.visible_weight(v, self.bias_at(beta, base)) - above
 
     def hidden_input(self, v: Tensor, beta: Any = 1.0) -> Tensor:
         """β (c + t(v) W), whose logistic function is p(h = 1 | v): (*, *event) → (*, H)"""
@@ -86,7 +88,7 @@ class RBM(GenerativeModel):
 
     def draw_hidden(self, v: Tensor, generator: Any = None, beta: Any = 1.0) -> Tensor:
         """h ~ p(h | v): (*, *event) → (*, H)"""
-        return weft.bernoulli(weft.sigmoid(self.hidden_input(v, beta)), generator=generator)
+        return _drawn(weft.sigmoid(self.hidden_input(v, beta)), self.hidden_copies, generator)
 
     def gibbs_step(self, v: Tensor, generator: Any = None, beta: Any = 1.0, base: Tensor | None = None) -> Tensor:
         """v → h ~ p(h | v) → v ~ p(v | h)"""
@@ -104,7 +106,7 @@ class RBM(GenerativeModel):
 
         weights: (B,), which sum to 1; by default the rows count alike
         """
-        t, h = self.features(v), weft.sigmoid(self.hidden_input(v))
+        t, h = self.features(v), self.hidden_copies * weft.sigmoid(self.hidden_input(v))
         weighted = t / len(t) if weights is None else t * weights.unsqueeze(1)
         mean = h.mean(0) if weights is None else weights @ h
         return weighted.mT @ h, weighted.sum(0), mean
@@ -234,6 +236,8 @@ class RBM(GenerativeModel):
 class BernoulliRBM(RBM):
     """Bits over bits: E(v, h) = −vᵀWh − bᵀv − cᵀh, p(v = 1 | h) = σ(b + Wh).
 
+    copies: of every visible and every hidden unit, all with the same weights; v and h then count those that are on. A
+    layer of a deep Boltzmann machine, which hears from both sides, is first trained with itself as its own other side
     Shape: v (B, visible) of 0 and 1
 
     >>> rbm = BernoulliRBM(784, 16)
@@ -241,12 +245,16 @@ class BernoulliRBM(RBM):
     ('exact', None)
     """
 
-    def __init__(self, visible: int, hidden: int, dtype: Any = None) -> None:
+    def __init__(self, visible: int, hidden: int, dtype: Any = None, copies: tuple[int, int] = (1, 1)) -> None:
         super().__init__(visible, hidden, (visible,), dtype)
+        if min(copies) < 1:
+            raise OptionError(f"BernoulliRBM: expected at least one copy of each unit, got {copies}")
+        self.visible_copies, self.hidden_copies = copies
 
     @property
     def enumerable(self) -> bool:
-        return min(self.hidden, *self.event_shape) <= ENUMERABLE
+        single = self.visible_copies == self.hidden_copies == 1
+        return single and min(self.hidden, *self.event_shape) <= ENUMERABLE
 
     def log_partition(self) -> Tensor:
         """log Z over the states of the smaller layer."""
@@ -265,13 +273,13 @@ class BernoulliRBM(RBM):
         return (v * bias).sum(-1)
 
     def log_visible_sum(self, field: Tensor, bias: Tensor) -> Tensor:
-        return F.softplus(field + bias).sum(-1)
+        return self.visible_copies * F.softplus(field + bias).sum(-1)
 
     def visible_mean(self, field: Tensor, bias: Tensor) -> Tensor:
-        return weft.sigmoid(field + bias)
+        return self.visible_copies * weft.sigmoid(field + bias)
 
     def draw_visible(self, field: Tensor, bias: Tensor, generator: Any) -> Tensor:
-        return weft.bernoulli(weft.sigmoid(field + bias), generator=generator)
+        return _drawn(weft.sigmoid(field + bias), self.visible_copies, generator)
 
     def pseudo_log_likelihood(self, v: Tensor) -> Tensor:
         """Σᵢ log p(vᵢ | all others) = Σᵢ log σ(F(v with bit i flipped) − F(v)), over all D bits: (B, D) → (B,)."""
@@ -360,3 +368,9 @@ class SoftmaxRBM(RBM):
 
     def _logits(self, field: Tensor, bias: Tensor) -> Tensor:
         return (field + bias).unflatten(-1, self.event_shape)  # (*, visible · K) → (*, visible, K)
+
+
+def _drawn(rate: Tensor, copies: int, generator: Any) -> Tensor:
+    """How many of `copies` coins with this rate come up: like rate."""
+    tosses = [weft.bernoulli(rate, generator=generator) for _ in range(copies)]
+    return tosses[0] if copies == 1 else sum(tosses[1:], tosses[0])

@@ -8,6 +8,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("binary_states", "check_autoregressive", "check_gradient_estimator", "check_invertible"),
         *("check_normalised", "grid", "influence"),
     ),
+    "evaluation": ("BINARISATIONS", "Evaluation", "Likelihood", "evaluate", "rank", "split_hash"),
     "plans": ("Planned", "in_one_plan", "planned"),
     "protocol": ("Bound", "GenerativeModel", "PROTOCOL", "bound", "estimate", "exact"),
 }

@@ -137,9 +137,7 @@ class BernoulliMixture(GenerativeModel):
         self.logits.copy_(weft.logit(0.25 * chosen + 0.75 * x.mean(0).clamp(0.01, 0.99)) + 0.1 * noise)
         self.log_share.fill_(-math.log(self.components))
 
-    def _climbed(
-        self, x: Tensor, climb: Any, iterations: int, strength: float, tolerance: float, log: Any
-    ) -> float:
+    def _climbed(self, x: Tensor, climb: Any, iterations: int, strength: float, tolerance: float, log: Any) -> float:
         """Iterations of E and M steps; the mean log p before the last of them."""
         before, mean = -math.inf, x.mean(0)
         for iteration in range(iterations):

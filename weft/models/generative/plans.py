@@ -54,8 +54,16 @@ class Planned:
 planned = Planned
 
 
-class _Plans(dict[str, Planned]):
-    """The plans of one model, which its copies and files are without: they make their own."""
+class _Plans:
+    """The plans of one model, which its copies and files are without: they make their own.
+
+    No dictionary of the model's: a trace would notice that it grows.
+    """
+
+    __slots__ = ("made",)
+
+    def __init__(self) -> None:
+        self.made: dict[str, Planned] = {}
 
     def __reduce__(self) -> Any:
         return _Plans, ()
@@ -75,7 +83,7 @@ def in_one_plan(method: Callable) -> Callable:
         given = {name: value for name, value in bound.arguments.items() if value is not self}
         if mode.interpreter is not None:
             return method(self, **given)
-        plans = self.__dict__.setdefault("_plans", _Plans())
+        plans = self.__dict__.setdefault("_plans", _Plans()).made
         if method.__name__ not in plans:
             plans[method.__name__] = Planned(functools.partial(method, self))
         return plans[method.__name__](**given)

@@ -57,6 +57,7 @@ class RBMMnist16(Recipe):
         margin=30.0,
     )
     example = "an image of 28×28 pixels"
+    binarisation = "threshold"
 
     def data(self, settings: RBMSettings, root: Root = None) -> Splits:
         train, test = (_binary(root, part, settings.limit) for part in (True, False))
