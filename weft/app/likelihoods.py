@@ -14,7 +14,7 @@ from .machine import AsJson
 from .naming import complete_run
 from .output import Misuse, deliver, figure, table
 from .training import Runs, TrustData, data_folder
-from .using import Checkpoint, _loaded
+from .using import Checkpoint, loaded_run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +87,7 @@ def _given(
         if not file:
             raise Misuse(f"{name} is a model without data of its own: give it a .npy file of examples with --data")
         return _named_model(name), _from_file(data), None, None
-    loaded = _loaded(name, runs, checkpoint)
+    loaded = loaded_run(name, runs, checkpoint)
     model = _density(loaded.task, name)
     known = getattr(loaded.recipe, "binarisation", None)
     if file:

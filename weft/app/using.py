@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ..recipes import Loaded
 
+__all__ = ["Checkpoint", "loaded_run", "read_input"]
+
 Checkpoint = Annotated[str, typer.Option(help="Which weights: last, best, or the name of another checkpoint.")]
 
 
@@ -30,7 +32,7 @@ def register(app: typer.Typer) -> None:
         app.command(rich_help_panel="Runs")(command)
 
 
-def _loaded(run: str, runs: str | None, checkpoint: str) -> Loaded:
+def loaded_run(run: str, runs: str | None, checkpoint: str) -> Loaded:
     """A run with its trained weights."""
     from ..recipes import load
 
@@ -60,7 +62,7 @@ def evaluate(
     from ..data.sources import trusted
     from ..train import Trainer
 
-    loaded = _loaded(run, runs, checkpoint)
+    loaded = loaded_run(run, runs, checkpoint)
     with trusted(trust_data or (loaded.trust and data is None)):  # the run was told to trust its own files
         splits = loaded.recipe.data(loaded.settings, data_folder(data) or loaded.root)
     figures = Trainer(progress=False, compile=not no_compile).test(loaded.task, splits.test)
@@ -113,9 +115,9 @@ def predict(
       weft predict moons-mlp "0.5,-0.2; 1,1" --json
     """
     if (input is None) == (sample is None):
-        example = _loaded(run, runs, checkpoint).recipe.example
+        example = loaded_run(run, runs, checkpoint).recipe.example
         raise Misuse(f"predict needs an input or --sample N; this run expects {example or 'what its recipe says'}")
-    loaded = _loaded(run, runs, checkpoint)
+    loaded = loaded_run(run, runs, checkpoint)
     if sample is None:
         found, truth = _predicted(loaded, read_input(input)), None
     else:
@@ -219,7 +221,7 @@ def export(
 
     from ..io import save_file
 
-    loaded = _loaded(run, runs, checkpoint)
+    loaded = loaded_run(run, runs, checkpoint)
     weights = {name: value.detach() for name, value in loaded.task.state_dict().items()}
     path = output or loaded.folder / f"{loaded.folder.name}.{to}"
     about = {"recipe": loaded.recipe.name, "settings": json.dumps(plain(loaded.settings)), "checkpoint": checkpoint}
