@@ -35,9 +35,10 @@ def run(kernel: Kernel, arrays: list[np.ndarray], threads: int = 1, target: str 
     chosen = jit.Target.named(target)
     key = kernel.key()
     handle = jit.build({key: lambda: kernel.text(jit.symbol(key), chosen, native.BARRIER_IR)}, chosen)[key]
-    memory = np.full(kernel.scratch * threads + 128, 0xAB, np.uint8)
-    start = -(-memory.ctypes.data // 64) * 64
-    arguments = words(*arrays, start)
+    sizes = [size for size in (kernel.scratch * threads, kernel.workspace) if size] or [0]
+    given = [np.full(size + 128, 0xAB, np.uint8) for size in sizes]
+    starts = [-(-memory.ctypes.data // 64) * 64 for memory in given]
+    arguments = words(*arrays, *starts)
     pool(threads).run(Plan((handle, arguments, 1)).address)
-    end = start - memory.ctypes.data + kernel.scratch * threads
-    assert (memory[end:] == 0xAB).all()
+    for memory, start, size in zip(given, starts, sizes, strict=True):
+        assert (memory[start - memory.ctypes.data + size :] == 0xAB).all()

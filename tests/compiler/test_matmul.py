@@ -13,8 +13,10 @@ from weft.kernels.body import Access, Body, Step
 from weft.kernels.llvm import jit
 from weft.kernels.llvm.values import OF_NUMPY
 from weft.kernels.matmul.product import Product, Tiling
-from weft.kernels.pool import Pool
+from weft.runtime import native
 
+from .kernel_runs import pool
+from .kernel_runs import run as run_at_once
 from .native_samples import Plan, words
 
 HOST = jit.Target.named("host")
@@ -71,15 +73,24 @@ def matrix(rng, batch, rows, columns, dtype, order="C", keep=None):
 
 
 def run(product: Product, arrays: list[np.ndarray], threads: int = 1, target=HOST, only: int | None = None) -> None:
-    """Run one thread after the other, with scratch memory that must not be left."""
+    """Run one thread after the other, or, where threads meet on the way, all at once; with memory that must not be left."""
     key = product.key()
-    handle = jit.build({key: lambda: product.text(jit.symbol(key), target)}, target)[key]
-    scratch = np.full(product.scratch * threads + 64, 0xAB, np.uint8)
-    arguments = words(*arrays, scratch)
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(handle.address)
-    for thread in range(threads) if only is None else [only]:
-        function(arguments.ctypes.data, 0, thread, threads)
-    assert (scratch[-64:] == 0xAB).all()
+    handle = jit.build({key: lambda: product.text(jit.symbol(key), target, native.BARRIER_IR)}, target)[key]
+    empty = 0 in (*product.batch, product.m, product.n)
+    workspace = 0 if empty else Tiling.of(product, target.vector_bytes, target.registers).workspace(product)
+    given = [np.full(size + 128, 0xAB, np.uint8) for size in (product.scratch * threads, workspace) if size]
+    starts = [-(-memory.ctypes.data // 64) * 64 for memory in given]
+    arguments = words(*arrays, *starts)
+    if workspace:
+        pool(threads).run(Plan((handle, arguments, 1)).address)
+    else:
+        kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+            handle.address
+        )
+        for thread in range(threads) if only is None else [only]:
+            kernel(arguments.ctypes.data, 0, thread, threads)
+    for memory, start in zip(given, starts, strict=True):
+        assert (memory[len(memory) - 128 + start - memory.ctypes.data :] == 0xAB).all()
 
 
 def close(found: np.ndarray, a: np.ndarray, b: np.ndarray, expected: np.ndarray | None = None) -> None:
@@ -390,15 +401,10 @@ def test_two_threads_at_once(rng):
     a, b = matrix(rng, (), 128, 200, np.float32), matrix(rng, (), 200, 96, np.float32, "F")
     c = np.zeros((128, 96), np.float32)
     product = Product("f32", (), 128, 96, 200, strides(a), strides(b), plain("f32", c))
-    handle = jit.build({product.key(): lambda: product.text(jit.symbol(product.key()), HOST)}, HOST)[product.key()]
-    scratch = np.zeros(2 * product.scratch, np.uint8)
-    arguments = words(a, b, c, scratch)
-    pool = Pool(2)
     for _ in range(20):
         c[...] = np.nan
-        pool.run(Plan((handle, arguments, 1)).address)
+        run_at_once(product, [a, b, c], threads=2)
         close(c, a, b)
-    pool.close()
 
 
 @pytest.mark.parametrize("name", ["aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4"])

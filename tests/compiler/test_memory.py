@@ -72,6 +72,10 @@ def temporaries(plan):
     return sum(life.size for life in plan.lives.values())
 
 
+def launches(plan):
+    return [slot.step for slot in plan.slots if hasattr(slot.step, "kernel")]
+
+
 @pytest.mark.parametrize(("make", "share"), [(mlp, 0.75), (cnn, 0.6), (transformer, 0.75)])
 def test_temporary_values_share_memory(make, share):
     """The same bits whether they do or not."""
@@ -121,7 +125,8 @@ def test_of_a_smooth_activation_its_slope_is_kept(activation):
             found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4 * np.abs(expected.numpy()).max()
         )
     (bound,), size = next(iter(compiled.plans.values())), 512 * 64 * 4
-    assert bound.plan.memory.nbytes < 6.5 * size  # results and slopes of three layers
+    copies = max(launch.kernel.workspace for launch in launches(bound.plan))  # of operands, while a product runs
+    assert bound.plan.memory.nbytes - copies < 6.5 * size  # results and slopes of three layers
 
 
 @pytest.mark.parametrize("activation", SMOOTH, ids=["gelu", "gelu_tanh", "silu", "mish", "softplus"])

@@ -12,7 +12,7 @@ from typing import Any
 from ..llvm.builder import Function
 from ..llvm.values import BITS, Val
 
-__all__ = ["fetch", "hide", "load_transposed", "pack", "totals"]
+__all__ = ["fetch", "hide", "load_transposed", "pack", "pack_panels", "pack_rows", "totals"]
 
 
 def fetch(f: Function, place: Val, near: bool = True) -> None:
@@ -39,11 +39,11 @@ def pack(
 ) -> None:
     """Copy the (depth, columns) = `shape` part of a matrix with `strides` into a panel; lanes past the end hold anything.
 
-    `columns` may be a value of at most `width`.
+    `columns` may be a value of at most `width`, `depth` one of at least `lanes`.
     """
     depth, columns = shape
     down, across = strides
-    if across != 1 and down == 1 and depth >= lanes:
+    if across != 1 and down == 1 and (isinstance(depth, Val) or depth >= lanes):
         return _pack_transposed(f, source, across, shape, kind, lanes, to, width)
     if isinstance(columns, int) and columns % lanes == 0:  # row by row: a row may lie on a page of its own
         with f.loop(0, depth) as k:
@@ -65,7 +65,7 @@ def _pack_transposed(
     depth, columns = shape
     exact = isinstance(columns, int) and columns % lanes == 0
     with f.loop(0, columns, lanes) as column, f.loop(0, depth, lanes) as k:
-        start = k.i if depth % lanes == 0 else f.intrinsic("smin", k.i, depth - lanes)
+        start = _within(f, k.i, depth, lanes)
         corner = hide(f, f.offset(source, column.i * across + start, kind))
 
         def row(r: int) -> Any:
@@ -75,6 +75,96 @@ def _pack_transposed(
         place = hide(f, f.offset(to, start * width + column.i, kind))
         for r, vector in enumerate(square):
             f.store(vector, place, r * width)
+
+
+def pack_panels(
+    f: Function,
+    source: Val,
+    strides: tuple[int, int],
+    shape: tuple[Any, Val, Val],
+    kind: str,
+    lanes: int,
+    to: Val,
+    panel: tuple[int, int],
+) -> None:
+    """Copy panels `first` … `end` of the matrix, (depth, first, end) = `shape`; `panel` = (columns, elements from panel to
+    panel). Rows that lie in one piece are read in one piece."""
+    depth, first, end = shape
+    down, across = strides
+    width, pitch = panel
+    if across == 1:
+        with f.loop(0, depth) as k:
+            line, place = f.offset(source, k.i * down, kind), f.offset(to, k.i * width, kind)
+            with f.loop(first, end) as number:
+                for column in range(0, width, lanes):
+                    vector = f.load(line, number.i * width + column, kind, lanes)
+                    f.store(vector, place, number.i * pitch + column)
+        return
+    with f.loop(first, end) as number:
+        corner = f.offset(source, number.i * (width * across), kind)
+        pack(f, corner, strides, (depth, width), kind, lanes, f.offset(to, number.i * pitch, kind), width)
+
+
+def _within(f: Function, start: Val, depth: Any, lanes: int) -> Val:
+    """Where the square that begins at `start` may begin so as not to end after `depth`."""
+    exact = isinstance(depth, int) and depth % lanes == 0
+    return start if exact else f.intrinsic("smin", start, f.index(depth) - lanes)
+
+
+def pack_rows(
+    f: Function,
+    source: Val,
+    strides: tuple[int, int],
+    shape: tuple[Val, Any],
+    kind: str,
+    tile: tuple[int, int],
+    lanes: int,
+    to: Val,
+) -> None:
+    """Copy the (rows, depth) = `shape` part of a matrix with `strides`, `tile` = (rows, elements from tile to tile): for each
+    k the rows of a tile lie side by side. Vectors may be longer than that, so each is written over the end of the one before.
+
+    `depth` may be a value of at least `lanes`. What lies past the last row holds anything; past the end of a tile there must
+    be room for one vector.
+    """
+    rows, depth = shape
+    down, along = strides
+    tall, pitch = tile
+    if along == 1 and (isinstance(depth, Val) or depth >= lanes):
+        return _pack_rows_transposed(f, source, down, shape, kind, tile, lanes, to)
+    short = 1 << (tall - 1).bit_length()
+    whole = f.intrinsic("smax", rows - short + tall, 0) // tall  # tiles that can be read without looking where rows end
+    tiles = (rows + tall - 1) // tall
+    with f.loop(0, depth) as k:
+        line, place = f.offset(source, k.i * along, kind), f.offset(to, k.i * tall, kind)
+        with f.loop(0, whole) as t:
+            f.store(f.load(line, t.i * (tall * down), kind, short, None, down), place, t.i * pitch)
+        with f.loop(whole, tiles) as t:
+            mask = f.tail_mask(short, rows - t.i * tall)
+            f.store(f.load(line, t.i * (tall * down), kind, short, mask, down), place, t.i * pitch)
+
+
+def _pack_rows_transposed(
+    f: Function, source: Val, down: int, shape: tuple[Val, Any], kind: str, tile: tuple[int, int], lanes: int, to: Val
+) -> None:
+    """Squares of the matrix are transposed in registers; the last ones overlap those before."""
+    rows, depth = shape
+    tall, pitch = tile
+    with f.loop(0, (rows + tall - 1) // tall) as t, f.loop(0, depth, lanes) as k:
+        start = _within(f, k.i, depth, lanes)
+        corner = hide(f, f.offset(source, t.i * (tall * down) + start, kind))
+        last = hide(f, rows - 1 - t.i * tall)
+        squares = []
+        for top in range(0, tall, lanes):
+
+            def row(r: int, top: int = top) -> Any:
+                return f.intrinsic("smin", last, min(top + r, tall - 1)) * down
+
+            squares.append(load_transposed(f, corner, row, kind, lanes))
+        place = hide(f, f.offset(to, t.i * pitch + start * tall, kind))
+        for c in range(lanes):
+            for number, square in enumerate(squares):
+                f.store(square[c], place, c * tall + number * lanes)
 
 
 def load_transposed(f: Function, corner: Val, row: Callable[[int], Any], kind: str, lanes: int) -> list[Val]:

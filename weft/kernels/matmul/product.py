@@ -5,8 +5,8 @@
 
 `kind` is 'f32' or 'f64'. Argument word 0 is A with strides `a` = (batch…, row, k), word 1 is B with strides
 `b` = (batch…, k, column), in elements, any integers. `body` has one given value, the accumulator, and the index space
-(batch…, i, j); it does every load and store besides A and B. Its accesses name argument words from 2 on; the last word
-(`scratch_word`) is the scratch memory when `scratch` is not 0.
+(batch…, i, j); it does every load and store besides A and B. Its accesses name argument words from 2 on; after them come
+the scratch memory (`scratch_word`) when `scratch` is not 0 and the workspace (`workspace_word`) when that is not.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from math import lcm, prod
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
-from ..llvm.target import LINE, NEAR, PROCESSORS
+from ..llvm.target import LINE, NEAR, PROCESSORS, Target
 from ..llvm.values import BITS
+from .shared import SharedWriter
 from .tiles import Writer
 
 __all__ = ["Product", "Tiling"]
@@ -28,6 +29,9 @@ PACKED_TILES = 32  # so many tiles of rows pay for copying a panel that could be
 UNALIGNED_TILES = 8  # the same where vectors of the panel lie across cache lines
 DOT_ROWS = 4  # up to so many rows, dot products are faster than transposing B
 PART_DEPTH = 512  # of a sum over k that is taken in parts
+SHARED_DEPTH = 256  # the same where threads copy the operands: a panel takes half of the first level of the cache
+SHARED_TILES = 4  # so many tiles of rows and of columns pay for copying
+SHARED_BYTES = 1 << 26  # that copies and waiting sums may take
 TURN = 11  # cycles to transpose one vector of a tile
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
 
@@ -41,6 +45,8 @@ class Tiling:
     copied to scratch memory. `depth` is how far along k a block goes at a time; where that is not all of k, the sums wait
     in scratch memory. `turned`: sums have lanes along columns, the epilogue along rows; `at_once` rows of a tile are
     summed, and whole tiles are transposed. `dots`: one row and one vector of columns at a time, with lanes along k.
+    `shared`: the threads together copy both operands, `depth` of them at a time, and where that is not all of k the sums
+    wait in the workspace (shared.py).
     """
 
     lanes: int
@@ -52,6 +58,7 @@ class Tiling:
     at_once: int
     turned: bool = False
     dots: bool = False
+    shared: bool = False
 
     @staticmethod
     def of(p: Product, vector_bytes: int, registers: int) -> Tiling:
@@ -62,10 +69,14 @@ class Tiling:
         across = -(-p.n // lanes)
         rows, vectors = p.tile(across, registers)
         tiles = -(-p.m // rows)
-        if p.b[-1] != 1 or (vector_bytes == 16 and p.n % lanes):  # masked loads are slow on such processors
-            if p.strided(-2, lanes) < p.strided(-1, lanes):
-                tall = lcm(rows, lanes)
-                return Tiling(lanes, tall, vectors, -(-p.m // tall), True, p.k, rows, turned=True)
+        copied = p.b[-1] != 1 or (vector_bytes == 16 and p.n % lanes)  # masked loads are slow on such processors
+        if copied and p.strided(-2, lanes) < p.strided(-1, lanes):
+            tall = lcm(rows, lanes)
+            return Tiling(lanes, tall, vectors, -(-p.m // tall), True, p.k, rows, turned=True)
+        beside = p.a[-1] == 1 != p.b[-1]  # rows of A are read as they lie, panels are copied when they are needed
+        if registers < 32 and not beside and (found := Tiling.sharing(p, lanes, rows, vectors)):
+            return found
+        if copied:
             return Tiling(lanes, rows, vectors, tiles, True, p.k, rows)
         kept = NEAR.operand // (rows * across * lanes * size)  # tiles of a block whose sums stay near
         if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and kept > 1:
@@ -76,13 +87,45 @@ class Tiling:
         packed = tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES)
         return Tiling(lanes, rows, vectors, tiles, packed, p.k, rows)
 
+    @staticmethod
+    def sharing(p: Product, lanes: int, rows: int, vectors: int) -> Tiling | None:
+        """A large product by operands that are copied: with few registers, rows and columns of a tile are read so often
+        that they must lie in the first levels of the cache, side by side. None where that does not pay."""
+        tiles, depth = -(-p.m // rows), _even(p.k, SHARED_DEPTH)
+        block = min(tiles, NEAR.block // (rows * depth * BITS[p.kind] // 8)) if depth else 0
+        found = Tiling(lanes, rows, vectors, _even(tiles, max(1, block)), True, depth, rows, shared=True)
+        small = min(tiles, -(-p.n // found.width)) < SHARED_TILES or p.k < 4 * lanes or prod(p.batch) != 1
+        return None if small or sum(found.regions(p)) > SHARED_BYTES else found
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.lanes * self.vectors
+
+    def workspace(self, p: Product) -> int:
+        """Bytes that threads share."""
+        return sum(self.regions(p)) if self.shared else 0
+
+    def regions(self, p: Product) -> tuple[int, int, int]:
+        """Bytes of the workspace for the copies of A and of B, and for the sums that wait."""
+        size, panels, tiles = BITS[p.kind] // 8, -(-p.n // self.width), -(-p.m // self.rows)
+        sums = tiles * panels * self.rows * self.width if self.depth < p.k else 0
+        return tiles * self.pitch(self.rows, size), panels * self.pitch(self.width, size), sums * size
+
+    def pitch(self, wide: int, size: int) -> int:
+        """Bytes from a copied tile of A, or panel of B, to the next: an odd number of cache lines, so that those which are
+        written in turns go to different places of the cache, and room for a vector past the end."""
+        return (-(-wide * self.depth * size // LINE) + 1 | 1) * LINE
+
     def scratch(self, p: Product) -> int:
         """Bytes of scratch memory for each thread, whole cache lines."""
-        width, elements = self.lanes * self.vectors, 0
+        elements = 0
+        if self.shared:
+            return 0
         if self.depth < p.k:
-            elements = self.rows * self.block * -(-p.n // width) * width
+            elements = self.rows * self.block * -(-p.n // self.width) * self.width
         elif self.packed:
-            elements = p.k * width
+            elements = p.k * self.width
         return -(-elements * BITS[p.kind] // (8 * LINE)) * LINE
 
 
@@ -115,6 +158,9 @@ class Product(Kernel):
         self.nbytes += sum(max(1, BITS[x.kind] // 8) * _extent((*batch, m, n), x.strides) for x in spaces)
         self.serial = self.flops + elements < SERIAL_WORK
         self.scratch = max(Tiling.of(self, *x).scratch(self) for x in PROCESSORS) if elements else 0
+        host = Target.host()
+        self.workspace = Tiling.of(self, host.vector_bytes, host.registers).workspace(self) if elements else 0
+        self.workspace_word = self.scratch_word + (self.scratch > 0)
 
     def key(self) -> str:
         sizes = f"{self.batch} {self.m} {self.n} {self.k} {self.a} {self.b} {self.words}"
@@ -122,7 +168,8 @@ class Product(Kernel):
 
     def emit(self, f: Function) -> None:
         if 0 not in (*self.batch, self.m, self.n):
-            Writer(self, f, Tiling.of(self, f.target.vector_bytes, f.target.registers)).write()
+            tiling = Tiling.of(self, f.target.vector_bytes, f.target.registers)
+            (SharedWriter if tiling.shared else Writer)(self, f, tiling).write()
 
     # ------------------------------------------------------------------------ other forms of one product
     @classmethod

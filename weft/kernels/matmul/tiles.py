@@ -29,7 +29,8 @@ INLINE = 600  # instructions of epilogue that are written out for a tile; longer
 class Part:
     """What a block works on: its batch index, its first tile, where A and B begin and how far along k they go.
 
-    `last` is the condition that the sums are complete after this part; None where all parts are one.
+    `begun` and `last` are the conditions that there were parts before, and that the sums are complete after this one;
+    None where all parts are one.
     """
 
     batch: tuple[Any, ...]
@@ -37,7 +38,8 @@ class Part:
     a: Val
     b: Val
     depth: Any
-    last: Val | None
+    begun: Val | None = None
+    last: Val | None = None
 
 
 class Writer:
@@ -53,6 +55,7 @@ class Writer:
         self.tiles = self.full_tiles + (self.rest_rows > 0)
         self.blocks = -(-self.tiles // t.block)
         self.each = self.tiles * self.panels  # tiles of one batch element
+        self.left_strides = p.a[-2:]  # of what the tiles read of A: from row to row, from k to k
         self.multiply_add = f.fma if f.target.fma else lambda a, b, c: a * b + c
         if t.scratch(p):
             self.scratch = f.offset(f.arg(p.scratch_word), f.tid * p.scratch, "i8")
@@ -99,32 +102,32 @@ class Writer:
     def block(self, number: Val, lo: Val, hi: Val) -> None:
         """The tiles of one block that lie in [lo, hi)."""
         f, p, depth = self.f, self.p, self.t.depth
-        element, first, tall = number, f.index(0), f.index(self.tiles)
+        element, first = number, f.index(0)
         if self.blocks > 1:
             element, first = number // self.blocks, (number % self.blocks) * self.t.block
-            tall = f.intrinsic("smin", self.tiles - first, self.t.block)
-        start = element * self.each + first * self.panels
-        lo, hi = f.intrinsic("smax", lo - start, 0), f.intrinsic("smin", hi - start, tall * self.panels)
         batch = self.unravel(element)
         a = f.offset(f.arg(p.words[0]), Access(0, p.kind, p.a).place(f, (*batch, 0, 0)), p.kind)
         b = f.offset(f.arg(p.words[1]), Access(0, p.kind, p.b).place(f, (*batch, 0, 0)), p.kind)
 
-        def run(part: Part) -> None:
-            with f.loop(lo // tall, (hi + tall - 1) // tall) as panels:
-                before = panels.i * tall
-                top = f.intrinsic("smax", lo - before, 0) + first
-                bottom = f.intrinsic("smin", hi - before, tall) + first
-                self.panel(part, panels.i, top, bottom)
-
         if depth == p.k:
-            run(Part(batch, first, a, b, depth, None))
+            self.run(Part(batch, first, a, b, depth), element, lo, hi)
             return
-        with f.loop(0, self.panels * self.t.block * self.t.rows * self.width, self.t.lanes, runs=True) as place:
-            f.store(f.const(p.kind, 0.0, self.t.lanes), self.scratch, place.i)
         with f.loop(0, p.k, depth, runs=True) as k:
             left = f.intrinsic("smin", p.k - k.i, depth)
             places = (f.offset(x, k.i * strides, p.kind) for x, strides in ((a, p.a[-1]), (b, p.b[-2])))
-            run(Part(batch, first, *places, left, k.i >= p.k - depth))
+            self.run(Part(batch, first, *places, left, k.i > 0, k.i >= p.k - depth), element, lo, hi)
+
+    def run(self, part: Part, element: Val, lo: Val, hi: Val) -> None:
+        """The tiles of a block that lie in [lo, hi), panel after panel."""
+        f, first = self.f, part.first
+        tall = f.intrinsic("smin", self.tiles - first, self.t.block) if self.blocks > 1 else f.index(self.tiles)
+        start = element * self.each + first * self.panels
+        lo, hi = f.intrinsic("smax", lo - start, 0), f.intrinsic("smin", hi - start, tall * self.panels)
+        with f.loop(lo // tall, (hi + tall - 1) // tall) as panels:
+            before = panels.i * tall
+            top = f.intrinsic("smax", lo - before, 0) + first
+            bottom = f.intrinsic("smin", hi - before, tall) + first
+            self.panel(part, panels.i, top, bottom)
 
     def unravel(self, element: Val) -> tuple[Any, ...]:
         """The batch index of an element."""
@@ -138,19 +141,14 @@ class Writer:
 
     def panel(self, part: Part, number: Val, top: Val, bottom: Val) -> None:
         """Tiles top … bottom of a panel."""
-        f, p = self.f, self.p
+        f = self.f
         column = hide(f, number * self.width)
-        source = f.offset(part.b, column * p.b[-1], p.kind)
-        b, down = source, p.b[-2]
-        if self.t.packed:
-            columns = f.intrinsic("smin", p.n - column, self.width) if self.rest_columns else self.width
-            pack(f, source, p.b[-2:], (p.k, columns), p.kind, self.t.lanes, self.scratch, self.width)
-            b, down = self.scratch, self.width
+        source, b, down = self.right(part, number, column)
 
         def tiles(columns: int) -> None:
             def tile(count: Val, rows: int) -> None:
                 row = hide(f, count * self.t.rows)
-                a = f.offset(part.a, row * p.a[-2], p.kind)
+                a = self.left(part, count, row)
                 index = (*part.batch, row, column)
                 following = (row, column + self.width) if self.t.block == 1 else (row + self.t.rows, column)
                 ends = self.ends((*part.batch, *following), rows, columns) if part.last is None else []
@@ -165,8 +163,7 @@ class Writer:
                 if part.last is None:
                     self.finish(index, rows, columns, sums)
                 else:
-                    place = (number * self.t.block + (count - part.first)) * (self.t.rows * self.width)
-                    self.collect(part.last, place, index, rows, columns, sums)
+                    self.collect(part, self.waiting(part, number, count), index, rows, columns, sums)
 
             if self.full_tiles:
                 with f.loop(top, f.intrinsic("smin", bottom, self.full_tiles) if self.rest_rows else bottom) as run:
@@ -182,6 +179,26 @@ class Writer:
                 tiles(self.rest_columns)
         else:
             tiles(self.rest_columns or self.width)
+
+    # --------------------------------------------------------------------------------- where things lie
+    def right(self, part: Part, number: Val, column: Val) -> tuple[Val, Val, int]:
+        """A panel of B: where it comes from, where it lies, and how far one k is from the next there."""
+        f, p = self.f, self.p
+        source = f.offset(part.b, column * p.b[-1], p.kind)
+        if not self.t.packed:
+            return source, source, p.b[-2]
+        columns = f.intrinsic("smin", p.n - column, self.width) if self.rest_columns else self.width
+        pack(f, source, p.b[-2:], (p.k, columns), p.kind, self.t.lanes, self.scratch, self.width)
+        return source, self.scratch, self.width
+
+    def left(self, part: Part, count: Val, row: Val) -> Val:
+        """Where the rows of tile `count`, which begins with `row`, lie."""
+        return self.f.offset(part.a, row * self.p.a[-2], self.p.kind)
+
+    def waiting(self, part: Part, number: Val, count: Val) -> Val:
+        """Where the sums of a tile wait for the next part."""
+        place = (number * self.t.block + (count - part.first)) * (self.t.rows * self.width)
+        return self.f.offset(self.scratch, place, self.p.kind)
 
     # --------------------------------------------------------------------------- memory ahead of its use
     def ends(self, index: Sequence[Any], rows: int, columns: int) -> list[tuple[Val, int, int, int]]:
@@ -255,6 +272,7 @@ class Writer:
         if p.k == 0:
             return zeros
         masks = [None if self.t.packed else self.mask(columns, q) for q in range(vectors)]
+        below, along = self.left_strides
         a, b = hide(f, a), hide(f, b)
         ahead = [(hide(f, place), *rest) for place, *rest in ahead]
 
@@ -267,7 +285,7 @@ class Writer:
                     self.fetch_ends(ends, loop.i * lines + number)
                 following = []
                 for r in range(rows):
-                    left = f.splat(f.load(a, loop.i * p.a[-1] + r * p.a[-2], p.kind), lanes)
+                    left = f.splat(f.load(a, loop.i * along + r * below, p.kind), lanes)
                     following += [
                         self.multiply_add(left, x, y)
                         for x, y in zip(right, loop.carry[r * vectors : (r + 1) * vectors], strict=True)
@@ -360,14 +378,14 @@ class Writer:
 
         return [{i: x.load(f, at(q), axis, lanes, mask) for i, x in steady} for q, mask in enumerate(masks)]
 
-    def collect(self, last: Val, place: Val, index: Sequence[Any], rows: int, columns: int, sums: list[Val]) -> None:
-        """Add what earlier parts have left in scratch memory; finish the tile or leave the sums there."""
+    def collect(self, part: Part, kept: Val, index: Sequence[Any], rows: int, columns: int, sums: list[Val]) -> None:
+        """Add what earlier parts have left; finish the tile or leave the sums for the next part."""
         f, p, lanes = self.f, self.p, self.t.lanes
-        kept = hide(f, f.offset(self.scratch, place, p.kind))
-        sums = [x + f.load(kept, i * lanes, p.kind, lanes) for i, x in enumerate(sums)]
-        with f.when(last):
+        kept, nothing = hide(f, kept), f.const(p.kind, 0.0, lanes)
+        sums = [x + f.select(part.begun, f.load(kept, i * lanes, p.kind, lanes), nothing) for i, x in enumerate(sums)]
+        with f.when(part.last):
             self.finish(index, rows, columns, sums)
-        with f.when(~last):
+        with f.when(~part.last):
             for i, x in enumerate(sums):
                 f.store(x, kept, i * lanes)
 
