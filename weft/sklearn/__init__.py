@@ -1,4 +1,5 @@
-"""Estimators with scikit-learn's interface: `Classifier` and `Regressor` train any module, compiled.
+"""Estimators with scikit-learn's interface: `Classifier` and `Regressor` train any module, compiled; `Autoencoder` and
+`BernoulliRBM` are transformers.
 
 They work in pipelines, grid searches and cross validation, and without scikit-learn, which is never imported here.
 
@@ -11,7 +12,12 @@ True
 
 from ..runtime.lazy import later as _later
 
-_NAMES: dict[str, tuple[str, ...]] = {"estimators": ("Classifier", "Regressor"), "compatible": ("NotFittedError",)}
+_NAMES: dict[str, tuple[str, ...]] = {
+    "autoencoder": ("Autoencoder",),
+    "compatible": ("NotFittedError",),
+    "estimators": ("Classifier", "Regressor"),
+    "rbm": ("BernoulliRBM",),
+}
 
 __all__ = [name for names in _NAMES.values() for name in names]
 

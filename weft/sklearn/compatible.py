@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Self
 
+import numpy as np
+
+import weft
+
 from ..errors import InvalidValueError, WeftError
 
-__all__ = ["DataConversionWarning", "Estimator", "NotFittedError", "conversion_warning", "not_fitted"]
+__all__ = ["DataConversionWarning", "Estimator", "NotFittedError", "conversion_warning", "not_fitted", "seed_of"]
 
 
 class NotFittedError(WeftError, ValueError, AttributeError):
@@ -78,6 +82,19 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
 
 
+def seed_of(state: Any) -> int:
+    """A seed from what scikit-learn calls random_state."""
+    if state is None:
+        return int(weft.default_generator.bits(1)[0] >> np.uint64(1))
+    if isinstance(state, weft.Generator):
+        return int(state.bits(1)[0] >> np.uint64(1))
+    if isinstance(state, np.random.RandomState):
+        return int(state.randint(2**31))
+    if isinstance(state, np.random.Generator):
+        return int(state.integers(2**31))
+    return int(state)
+
+
 # ------------------------------------------------------------------------------------------- tags
 
 
@@ -120,10 +137,15 @@ class RegressorTags:
 
 
 @dataclass
+class TransformerTags:
+    preserves_dtype: list[str] = field(default_factory=lambda: ["float64"])
+
+
+@dataclass
 class Tags:
     estimator_type: str | None
     target_tags: TargetTags
-    transformer_tags: None = None
+    transformer_tags: TransformerTags | None = None
     classifier_tags: ClassifierTags | None = None
     regressor_tags: RegressorTags | None = None
     array_api_support: bool = False

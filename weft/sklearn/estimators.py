@@ -17,7 +17,7 @@ from ..random import fork_rng, manual_seed
 from ..tensor import Tensor
 from ..train.selection import hold_out
 from . import compatible as tags
-from .compatible import Estimator, not_fitted
+from .compatible import Estimator, not_fitted, seed_of
 from .learner import Learner, Patience, Sample, cross_entropy, squared_error
 from .validation import check_labels, check_names, check_rows, check_targets, check_weights, feature_names
 
@@ -98,13 +98,13 @@ class Network(Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on rows X (N, D), array, frame or sparse, and targets y, each row counting `sample_weight` times."""
-        fresh, seed = not (self.warm_start and self.__sklearn_is_fitted__()), _seed(self.random_state)
+        fresh, seed = not (self.warm_start and self.__sklearn_is_fitted__()), seed_of(self.random_state)
         with fork_rng():
             self._train(self._begin(X, y, sample_weight, fresh, seed), seed)
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
-        fresh, seed = not self.__sklearn_is_fitted__(), _seed(self.random_state)
+        fresh, seed = not self.__sklearn_is_fitted__(), seed_of(self.random_state)
         with fork_rng():
             self._epoch(self._begin(X, y, sample_weight, fresh, seed), seed)
         return self
@@ -363,16 +363,3 @@ def _r2(predictions: NDArray, targets: NDArray, weights: NDArray) -> float:
 
 def _count(X: Any) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
-
-
-def _seed(state: Any) -> int:
-    """A seed from what scikit-learn calls random_state."""
-    if state is None:
-        return int(weft.default_generator.bits(1)[0] >> np.uint64(1))
-    if isinstance(state, weft.Generator):
-        return int(state.bits(1)[0] >> np.uint64(1))
-    if isinstance(state, np.random.RandomState):
-        return int(state.randint(2**31))
-    if isinstance(state, np.random.Generator):
-        return int(state.integers(2**31))
-    return int(state)

@@ -1,0 +1,1 @@
+"""Codes of digits: how much they keep, which clusters they have, what single units look for."""
