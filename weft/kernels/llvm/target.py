@@ -30,7 +30,7 @@ class Near:
     """
 
     operand: int = 512 * 1024  # of a matrix product, in the second level beside the rest
-    block: int = 192 * 1024  # of rows of a matrix product, in the second level beside panels and sums that pass by
+    block: int = 200 * 1024  # of one operand of a product, in the second level while the other passes by
     weights: int = 400_000  # packed weights of a convolution, in the second level beside the images
     sums: int = 1 << 20  # of a weight gradient, in the second level
     pixels: int = 1 << 15  # that one tile of a weight gradient runs over, in the first level

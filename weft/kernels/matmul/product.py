@@ -90,12 +90,19 @@ class Tiling:
     @staticmethod
     def sharing(p: Product, lanes: int, rows: int, vectors: int) -> Tiling | None:
         """A large product by operands that are copied: with few registers, rows and columns of a tile are read so often
-        that they must lie in the first levels of the cache, side by side. None where that does not pay."""
-        tiles, depth = -(-p.m // rows), _even(p.k, SHARED_DEPTH)
-        block = min(tiles, NEAR.block // (rows * depth * BITS[p.kind] // 8)) if depth else 0
-        found = Tiling(lanes, rows, vectors, _even(tiles, max(1, block)), True, depth, rows, shared=True)
+        that they must lie in the first levels of the cache, side by side. None where that does not pay.
+
+        Rows of tiles one after the other where all panels stay near: what the epilogue reads and writes then lies in one
+        piece. Else blocks of rows that stay near.
+        """
+        tiles, depth, size = -(-p.m // rows), _even(p.k, SHARED_DEPTH), BITS[p.kind] // 8
+        found = Tiling(lanes, rows, vectors, 1, True, depth, rows, shared=True)
         small = min(tiles, -(-p.n // found.width)) < SHARED_TILES or p.k < 4 * lanes or prod(p.batch) != 1
-        return None if small or sum(found.regions(p)) > SHARED_BYTES else found
+        if small or sum(found.regions(p)) > SHARED_BYTES:
+            return None
+        if depth * p.n * size <= NEAR.block:
+            return found
+        return replace(found, block=_even(tiles, max(1, NEAR.block // (rows * depth * size))))
 
     @property
     def width(self) -> int:
