@@ -43,7 +43,9 @@ def torchs(head, p):
     return torch_mixture(head, p, T.Normal if isinstance(head, GaussianMixtureHead) else T.Laplace)
 
 
-@pytest.mark.parametrize("head", [BernoulliHead(), GaussianHead(), GaussianMixtureHead(3), LaplaceMixtureHead(4)], ids=str)
+@pytest.mark.parametrize(
+    "head", [BernoulliHead(), GaussianHead(), GaussianMixtureHead(3), LaplaceMixtureHead(4)], ids=str
+)
 def test_log_prob_and_mean_against_pytorch(head):
     p = parameters(head)
     x = weft.randn(40, dtype=weft.float64, generator=seeded(1))
@@ -55,7 +57,9 @@ def test_log_prob_and_mean_against_pytorch(head):
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.0, 30.0])
-@pytest.mark.parametrize("head", [CategoricalHead(16), LogisticMixtureHead(3, 16), LogisticMixtureHead(1, 256)], ids=str)
+@pytest.mark.parametrize(
+    "head", [CategoricalHead(16), LogisticMixtureHead(3, 16), LogisticMixtureHead(1, 256)], ids=str
+)
 def test_bins_sum_to_one(head, scale):
     p = parameters(head, scale=scale).unsqueeze(1).expand(-1, head.levels, -1)
     x = weft.linspace(0, 1, head.levels, dtype=weft.float64).expand(40, -1)

@@ -34,8 +34,13 @@ def test_wavenet_sums_to_one_and_looks_back_only():
 
 def test_wavenet_draws_what_it_promises():
     model = waves(3)
-    drawn = weft.compile(lambda generator: model.sample(5000, generator=generator))(seeded(2))
-    assert weft.equal(drawn, model.sample(5000, generator=seeded(2)))
+    drawn = model.sample(5000, generator=seeded(2))
+    step, token, state, tokens = model.network.step, weft.full((5, 1), model.first), None, []
+    for noise in weft.rand(3, 5000, 1, generator=seeded(2))[:, :5]:  # the first of them, by hand
+        logits, state = step(token, state)
+        token = (logits.softmax(-1).cumsum(-1) <= noise).sum(-1, keepdim=True)
+        tokens.append(token)
+    assert weft.equal(drawn[:5], weft.cat(tokens, 1))
     states = sequences(3)
     number = lambda rows: rows.numpy() @ np.array([9, 3, 1])
     counts = np.bincount(number(drawn), minlength=27)[number(states)]

@@ -16,6 +16,7 @@ import weft
 from ... import nn
 from ...errors import ArgumentError, ShapeError
 from ...tensor import Tensor
+from ..generative.plans import in_one_plan
 from ..generative.protocol import GenerativeModel, exact
 from .heads import Head, head_named
 
@@ -60,9 +61,10 @@ class Autoregressive(GenerativeModel):
         return -self.log_prob(x)
 
     @exact
+    @in_one_plan
     @weft.no_grad()
     def sample(self, n: int, condition: Tensor | None = None, generator: Any = None) -> Tensor:
-        """n draws, by the quickest way this model has; one native plan under `weft.compile`: (n, *event)"""
+        """n draws, by the quickest way this model has, as one native plan: (n, *event)"""
         return self.drawn(self.noise(n, generator), self._given(n, condition))
 
     @weft.no_grad()

@@ -81,7 +81,9 @@ class GatedPixelCNN(ConvolutionalImages):
         super().__init__(shape, head, classes)
         colours = self.event_shape[0]
         if features % colours or layers < 1:
-            raise OptionError(f"GatedPixelCNN: features must be a multiple of {colours}, layers ≥ 1; got {features}, {layers}")
+            raise OptionError(
+                f"GatedPixelCNN: features must be a multiple of {colours}, layers ≥ 1; got {features}, {layers}"
+            )
         sizes = [(colours, first, True), *((features, kernel_size, False) for _ in range(layers - 1))]
         made = [GatedLayer(inputs, features, width, colours, classes, one, dtype) for inputs, width, one in sizes]
         self.layers = nn.ModuleList(made)

@@ -5,6 +5,7 @@ Every unit has a degree, the number of inputs it may have seen; a weight survive
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ import weft
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
+from ..generative.plans import in_one_plan
 from ..generative.protocol import exact
 from .base import Autoregressive
 from .heads import Head
@@ -66,7 +68,7 @@ class MADE(Autoregressive):
             raise OptionError(f"MADE: expected at least 1 mask and 1 hidden layer, got {masks} and {len(hidden)}")
         self.masks, self.activation = masks, activation
         sizes, outputs = [features, *hidden], features * self.head.parameters
-        pairs = zip(sizes[:-1], sizes[1:], strict=True)
+        pairs = itertools.pairwise(sizes)
         self.layers = nn.ModuleList([MaskedLinear(a, b, dtype=dtype) for a, b in pairs])
         self.output = MaskedLinear(sizes[-1], outputs, dtype=dtype)
         self.direct = MaskedLinear(features, outputs, bias=False, dtype=dtype) if direct else None
@@ -128,6 +130,7 @@ class MADE(Autoregressive):
         return each[0] if self.masks == 1 else weft.stack(each).logsumexp(0) - math.log(self.masks)
 
     @exact
+    @in_one_plan
     @weft.no_grad()
     def sample(self, n: int, condition: Tensor | None = None, generator: Any = None) -> Tensor:
         """n draws, each under a mask chosen at random, in D passes a mask: (n, D)"""

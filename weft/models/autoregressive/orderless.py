@@ -6,6 +6,7 @@ densities is one again (EoNADE), and a better one than each.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import weft
 from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
+from ..generative.plans import in_one_plan
 from ..generative.protocol import exact
 from .base import Autoregressive
 from .heads import Head
@@ -46,10 +48,12 @@ class OrderlessNADE(Autoregressive):
     ) -> None:
         super().__init__((features,), head, classes)
         if orders < 1 or not hidden:
-            raise OptionError(f"OrderlessNADE: expected at least 1 order and 1 hidden layer, got {orders}, {len(hidden)}")
+            raise OptionError(
+                f"OrderlessNADE: expected at least 1 order and 1 hidden layer, got {orders}, {len(hidden)}"
+            )
         self.activation = activation
         self.input = nn.Linear(2 * features, hidden[0], dtype=dtype)
-        pairs = zip(hidden[:-1], hidden[1:], strict=True)
+        pairs = itertools.pairwise(hidden)
         self.layers = nn.ModuleList([nn.Linear(a, b, dtype=dtype) for a, b in pairs])
         self.output = nn.Linear(hidden[-1], features * self.head.parameters, dtype=dtype)
         self.class_bias = self._class_bias(hidden[0])
@@ -99,6 +103,7 @@ class OrderlessNADE(Autoregressive):
         return weft.stack(each).logsumexp(0) - math.log(len(each))
 
     @exact
+    @in_one_plan
     @weft.no_grad()
     def sample(self, n: int, condition: Tensor | None = None, generator: Any = None) -> Tensor:
         """n draws, each along an order of its own, chosen among the M: (n, D)"""

@@ -9,6 +9,7 @@ import weft
 from ... import nn
 from ...errors import ArgumentError, OptionError, ShapeError
 from ...tensor import Tensor
+from ..generative.plans import in_one_plan
 from ..generative.protocol import GenerativeModel, exact
 from ..sequences.deepar import DeepAR
 from ..sequences.wavenet import WaveNet
@@ -49,6 +50,7 @@ class TokenDensity(GenerativeModel):
         return logits.gather(-1, x.unsqueeze(-1)).squeeze(-1).sum(1)
 
     @exact
+    @in_one_plan
     @weft.no_grad()
     def sample(self, n: int, condition: Tensor | None = None, generator: Any = None) -> Tensor:
         """n sequences, one step of every layer a token: (n, T)"""

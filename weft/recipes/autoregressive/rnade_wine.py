@@ -22,7 +22,7 @@ from ...models.autoregressive.heads import GaussianMixtureHead, LaplaceMixtureHe
 from ...models.autoregressive.nade import RNADE
 from ...models.generative.baselines import FactorisedGaussian, FullGaussian
 from ...tensor import Tensor
-from ..base import Goal, Recipe, Root, Run
+from ..base import Goal, Recipe, Run
 from ..settings import TrainSettings, option
 
 __all__ = ["RNADEWine", "WineSettings", "recipe"]
