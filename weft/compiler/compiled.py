@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import sys
@@ -122,6 +123,14 @@ class Compiled:
     def decisions(self) -> set[str]:
         """The lines at which Python decides by the values of tensors: there is a plan for each way."""
         return {line for bounds in self.plans.values() for bound in bounds for line in bound.program.decisions()}
+
+    def host_work(self) -> dict[str, int]:
+        """What Python computes at each call beside native code: operations by name, and how often, at most."""
+        found: dict[str, int] = {}
+        for bound in (bound for bounds in self.plans.values() for bound in bounds):
+            for name, count in bound.host_work().items():
+                found[name] = max(found.get(name, 0), count)
+        return found
 
     def _bind_and_run(self, key: Any, leaves: Sequence[Any], tensors: Sequence[Tensor], spec: Any) -> Any:
         """A call for which the plan found first is not the right one, or there is none."""
@@ -265,6 +274,10 @@ class Bound:
                 self.first.rebind()
             self._find_counters()
         return True
+
+    def host_work(self) -> collections.Counter[str]:
+        """What Python computes at each run, by name."""
+        return self.plan.host_work() if self.first is None else self.plan.host_work() + self.first.host_work()
 
     def _find_counters(self) -> None:
         """Of tensors that an eager graph may have saved."""

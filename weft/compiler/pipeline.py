@@ -26,6 +26,7 @@ from .passes import simplify, split
 from .passes.choose import choose
 from .passes.expand import expand
 from .passes.layouts import choose_geometry, order_memory
+from .passes.planes import split_planes
 from .plan.buffers import Layout, lay_out
 from .plan.plan import Plan
 from .plan.schedule import Places, Slot, arrange, copy_back, place
@@ -81,6 +82,7 @@ PASSES = (
     Pass("choose", choose, "cheap branches both computed, and one taken", optional=True),
     Pass("split", split.split, "products taken out of loops and done for all iterations at once", optional=True),
     Pass("sums", split.add_up, "sums that loops make, as carried values"),
+    Pass("planes", split_planes, "complex numbers as pairs of real ones"),
     Pass("expand", expand, "operations that are made of others, written out"),
     Pass("windows", simplify.open_windows, "copies out of dense memory as views of it", optional=True),
     Pass("constants", simplify.fold_constants, "what depends on constants alone, computed now", optional=True),

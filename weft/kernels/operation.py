@@ -18,6 +18,9 @@ class NativeForm:
     unchanged: Callable | None = None  # (numbers, **params): which operand the result is, where known numbers tell
     native: Callable | None = None  # (node): an anchor, which asks for a kernel; None: not for this node
     parts: Callable | None = None  # (*tensors, **params): the same result in other operations
+    planes: Callable | None = (
+        None  # (*operands, **params): the same on the parts of complex numbers, ops/core/planes.py
+    )
     pieces: Callable | None = None  # (out, *inputs, **params): a fill value, and the windows that inputs are copied to
     of_dense: Any = None  # the view that this copy is where memory lies dense
     transposes: bool = False  # whether f(a, b)ᵀ = f(bᵀ, aᵀ)

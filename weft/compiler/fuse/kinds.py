@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...kernels.llvm.values import type_of
 from ...ops.core.pointwise import Elementwise
 from ...ops.core.primitive import Reduction
@@ -12,7 +14,7 @@ from ..graph.geometry import Geometry, contiguous_strides, offset_of, stand_in
 from ..graph.graph import Node, Value
 from ..passes.simplify import Move
 
-__all__ = ["is_assembly", "is_pointwise", "is_reduction", "merged", "product", "reduced_dims", "windows"]
+__all__ = ["is_assembly", "is_pointwise", "is_reduction", "merged", "product", "real_of", "reduced_dims", "windows"]
 
 
 def product(sizes: Sequence[int]) -> int:
@@ -71,9 +73,14 @@ def is_assembly(node: Node, geometry: Geometry) -> bool:
     return (
         node.op.pieces is not None
         and node.output.size > 0
-        and all(type_of(v.dtype) is not None and v.dtype == node.output.dtype for v in node.inputs)
+        and all(type_of(v.dtype) is not None and v.dtype == real_of(node.output.dtype) for v in node.inputs)
         and windows(node, geometry) is not None
     )
+
+
+def real_of(dtype: np.dtype) -> np.dtype:
+    """The type of the parts of a complex type; any other one as it is."""
+    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
 
 
 def windows(node: Node, geometry: Geometry) -> tuple[Any, list[tuple[Value, int, tuple[int, ...]]]] | None:

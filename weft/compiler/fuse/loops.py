@@ -159,7 +159,8 @@ class Lowering:
         found = {}
         for node in group.nodes:
             home = self.homes.get(node.output)
-            if home is not None and home.root.shape != node.output.shape:
+            whole = home is not None and (home.root.shape, home.root.dtype) == (node.output.shape, node.output.dtype)
+            if home is not None and not whole:
                 found[home.root] = node
         return found
 
@@ -190,7 +191,7 @@ class Lowering:
             kernels.append(Sweep(*collapse(items, [(store, 0)], space, None)))
         if not kernels:
             return None
-        written_over = fill is not None or (len(places) > 1 and places[0][0].size == out.size)
+        written_over = fill is not None or (len(places) > 1 and places[0][0].nbytes == out.nbytes)
         return Launch(Several(kernels, written_over), table.words, group, table.reads, table.writes)
 
     def _whole(self, group: Group) -> Launch:

@@ -5,6 +5,7 @@ It is what compiled code is measured against, and runs graphs where no native pl
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,6 +52,10 @@ class HostPlan:
             op = state.value.node.op
             np.copyto(arguments[op.position] if isinstance(op, Argument) else state.tensor.array, value)
         return outputs
+
+    def host_work(self) -> collections.Counter[str]:
+        """Nothing that a native plan would do better: such graphs are small."""
+        return collections.Counter()
 
     def rebind(self) -> None:
         """Captured arrays are read from their tensors at every run: nothing to do."""

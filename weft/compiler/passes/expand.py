@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import ArgumentError
 from ..graph.graph import Argument, Constant, Graph, Node, Source, Value
 
-__all__ = ["expand", "results_of", "spliced", "traced"]
+__all__ = ["expand", "results_of", "spliced", "traced", "traced_parts"]
 
 _KNOWN: dict[Any, tuple[Graph, list[Any]] | None] = {}
 MOST_KNOWN = 512
@@ -55,19 +55,26 @@ def results_of(op: Any, inputs: Sequence[Value], params: dict[str, Any]) -> list
 
 def traced(node: Node) -> tuple[Graph, list[Any]] | None:
     """What `_parts_of` finds; None where the operation has no parts with these parameters."""
+    kinds = [(v.shape, v.dtype) for v in node.inputs]
+    return traced_parts(lambda *xs: node.op.parts(*xs, **node.params), kinds)
+
+
+def traced_parts(function: Callable[..., Any], kinds: Sequence[Any]) -> tuple[Graph, list[Any]] | None:
+    """The graph of a function of tensors of these (shape, type), and its results there; None where it gives None."""
     from ...tape.modes import no_grad
     from ...tensor import wrap
     from ...utils.pytree import tree_flatten
-    from ..program import OUTPUT
+    from ..program import COPY, OUTPUT
     from ..trace import trace
 
-    inputs = tuple(wrap(np.empty(v.shape, v.dtype)) for v in node.inputs)  # only their geometry is looked at
+    inputs = tuple(wrap(np.empty(shape, kind)) for shape, kind in kinds)  # only their geometry is looked at
     leaves, spec = tree_flatten((inputs, {}))
     with no_grad():
-        program = trace(lambda *xs: node.op.parts(*xs, **node.params), leaves, spec)
+        program = trace(function, leaves, spec)
     program.graph.nodes = program.graph.live()
     expand(program.graph)
-    results = [program.graph.outputs[what] if kind is OUTPUT else what for kind, what in program.results]
+    outputs = program.graph.outputs
+    results = [outputs[what] if kind in (OUTPUT, COPY) else what for kind, what in program.results]
     return None if results == [None] else (program.graph, results)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import IndexRangeError
 from ...kernels.operation import NativeForm
-from ...ops.core.tracing import swapping
+from ...ops.core.tracing import joining, parting, swapping
 from ..graph.geometry import Geometry, contiguous_strides, is_view
 from ..graph.graph import Captured, Constant, Draw, Graph, Node, Source, Value
 from ..graph.reference import compute_node
@@ -226,6 +226,19 @@ def order_views(graph: Graph, geometry: Geometry) -> None:
     graph.renumber()
 
 
+def _copied(graph: Graph, value: Value) -> Value:
+    """The value once more; of a complex one its parts, which native code can move."""
+    line = value.node.line
+    if value.dtype.kind != "c":
+        return graph.add(MOVE, (value,), line=line).make((value.shape, value.dtype))[0]
+    kind = np.dtype(value.dtype.char.lower())
+    (view, params), *slices = parting(len(value.shape))
+    pair = graph.add(view, (value,), params, line).make(((*value.shape, 2), kind))
+    planes = [graph.add(op, pair, given, line).make((value.shape, kind))[0] for op, given in slices]
+    op, params = joining()
+    return graph.add(op, planes, params, line).make((value.shape, value.dtype))[0]
+
+
 def separate_results(graph: Graph, geometry: Geometry) -> None:
     """Give every output and every final value of a state a memory of its own: dense, no views, no sources, none twice."""
     taken = set()
@@ -234,7 +247,7 @@ def separate_results(graph: Graph, geometry: Geometry) -> None:
         view = geometry(value)
         dense = view.strides == contiguous_strides(value.shape, value.dtype.itemsize)
         if is_view(value) or isinstance(view.root.node.op, Source) or value in taken or not dense:
-            value = graph.add(MOVE, (value,), line=value.node.line).make((value.shape, value.dtype))[0]
+            value = _copied(graph, value)
         taken.add(value)
         return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from ..passes.checks import has_checks, wrong_index
 from .buffers import Layout, address, aligned
 from .schedule import Places, Slot
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "told_host_work"]
 
 BARRIER, STOP = 1, 2  # bits of a step's flags
 
@@ -150,6 +151,17 @@ class Plan:
         """Whether Python has nothing to do but to say where arguments and results lie."""
         return len(self.segments) == 1 and isinstance(self.segments[0], int) and not (self.fetched or self.captured)
 
+    def host_work(self) -> collections.Counter[str]:
+        """What Python computes at each run: operations by name, and how often; those of a loop's body once."""
+        found: collections.Counter[str] = collections.Counter()
+        for slot in self.slots:
+            if isinstance(slot.step, HostCall):
+                works = not isinstance(slot.step, Repeat) and any(v.size for v in slot.step.node.outputs)
+                found.update({slot.step.node.op.name: 1} if works else {})
+                for inner in slot.step.plans:
+                    found.update(inner.host_work())
+        return found
+
     # ------------------------------------------------------------------------------------- sources
     def _bind_sources(self) -> None:
         """Find out which words each source goes to, and fill in those that stay."""
@@ -278,6 +290,12 @@ class Plan:
                 for one, _ in self.flags:
                     one[:] = 0
                 raise wrong_index(next(n for n in graph.nodes if n.number == who - 1), index, size)
+
+
+def told_host_work(work: Mapping[str, int]) -> str:
+    """Operations with their counts, the most frequent first."""
+    rows = sorted(work.items(), key=lambda row: (-row[1], row[0]))
+    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in rows)
 
 
 def _count_of_words(step: Launch | HostCall) -> int:

@@ -125,7 +125,7 @@ def beside(graph: Graph, fuser: Fuser, homes: dict[Value, Region]) -> None:
         fill, places = windows(node, fuser.geometry)
         if fill is not None or node.output in homes:
             continue
-        if places and places[0][0].size == node.output.size:  # the others are written over the first
+        if places and places[0][0].nbytes == node.output.nbytes:  # the others are written over the first
             del places[1:]
         for v, offset, strides in places:
             maker = fuser.home.get(v.node)

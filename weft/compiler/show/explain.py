@@ -17,6 +17,7 @@ from ..fuse.loops import HostCall
 from ..graph.bodies import BodyCall, Repeat
 from ..graph.graph import Argument, Graph
 from ..pipeline import PIPELINE, build_plan
+from ..plan.plan import told_host_work
 from .roofline import Roofline, measured
 
 __all__ = ["Explanation", "Profile", "explain"]
@@ -126,7 +127,12 @@ def explain(
     """Compile a graph anew, keeping what each pass leaves, and time it. States are put back afterwards."""
     log: list[tuple[str, str]] = []
     plan = build_plan(graph, threads, without, log)
-    return Explanation(log, profile(plan, arrays), plan, graph, without, notes)
+    return Explanation(log, profile(plan, arrays), plan, graph, without, [*notes, *_host_notes(plan)])
+
+
+def _host_notes(plan: Any) -> list[str]:
+    work = plan.host_work()
+    return [f"computed by Python at every call: {told_host_work(work)}"] if work else []
 
 
 def profile(plan: Any, arrays: Sequence[np.ndarray]) -> Profile:

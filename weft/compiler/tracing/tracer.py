@@ -193,9 +193,31 @@ class Tracer(Numbers, Doors):
         root = memory.root
         if _same_window(root, stand):
             return memory.value
-        _check_types(root, stand)
-        step, params = tracing.reading(root, plain(stand))
-        return self.add(step, [memory.value], params, (stand.shape, stand.dtype))[0]
+        view, value = plain(stand), memory.value
+        joined = self._read_as_parts(root, view)
+        if joined:  # the parts are read, and put together
+            view = tracing.parts_of(view)
+        elif root.dtype != view.dtype:
+            root, value = tracing.parts_of(root), self._parts(value)
+        step, params = tracing.reading(root, view)
+        value = self.add(step, [value], params, (view.shape, view.dtype))[0]
+        return self._joined(value) if joined else value
+
+    def _read_as_parts(self, root: np.ndarray, view: np.ndarray) -> bool:
+        """Whether complex numbers are looked at in memory of their parts; other types have to be equal, or parts."""
+        parts, whole = view.dtype.char.lower(), view.dtype.kind == "c"
+        if root.dtype != view.dtype and (whole or root.dtype.kind == "c") and root.dtype.char.lower() == parts:
+            return whole
+        _check_types(root, view)
+        return False
+
+    def _parts(self, value: Value) -> Value:
+        (step, params), *_ = tracing.parting(len(value.shape))
+        return self.add(step, [value], params, ((*value.shape, 2), np.dtype(value.dtype.char.lower())))[0]
+
+    def _joined(self, value: Value) -> Value:
+        step, params = tracing.pairing()
+        return self.add(step, [value], params, (value.shape[:-1], np.dtype(value.dtype.char.upper())))[0]
 
     def value(self, x: Any) -> Value:
         return self.read(self.stand(x))
@@ -210,10 +232,14 @@ class Tracer(Numbers, Doors):
         if _same_window(memory.root, target):
             memory.value = value
         else:
-            _check_types(memory.root, target)
-            step, params = tracing.replacing(memory.root, plain(target))
-            kind = (memory.root.shape, memory.root.dtype)
-            memory.value = self.add(step, [memory.value, value], params, kind)[0]
+            root, view, before, new = memory.root, plain(target), memory.value, value
+            if self._read_as_parts(root, view):
+                view, new = tracing.parts_of(view), self._parts(value)
+            elif root.dtype != view.dtype:
+                root, before = tracing.parts_of(root), self._parts(before)
+            step, params = tracing.replacing(root, view)
+            after = self.add(step, [before, new], params, (root.shape, root.dtype))[0]
+            memory.value = after if after.dtype == memory.root.dtype else self._joined(after)
         memory.version += 1
         target.value, target.version = value, memory.version
 

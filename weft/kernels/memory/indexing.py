@@ -244,7 +244,10 @@ class Scatter(Kernel):
         self.shape = tuple(prod(shape[a] for a in g) for g in groups)
         self.value, self.target = thin_body(value, groups), thin(target, groups)
         self.coordinates = tuple(replace(c, index=thin(c.index, groups)) for c in coordinates)
+        order = sorted(range(len(target_shape)), key=lambda a: -target_strides[a])  # filled in the order of memory
+        target_shape = tuple(target_shape[a] for a in order)
         filled = [Access(target.arg, target.kind, target_strides), *([initial] if initial else [])]
+        filled = [replace(a, strides=tuple(a.strides[axis] for axis in order)) for a in filled]
         groups = merged_axes(target_shape, [a.strides for a in filled])
         self.filled_shape = tuple(prod(target_shape[a] for a in g) for g in groups)
         self.filled, *rest = (thin(a, groups) for a in filled)

@@ -16,7 +16,19 @@ from ..shape.strided import STRIDED_READ, STRIDED_REPLACE, window_of
 from ..shape.view import EXPAND
 from .primitive import PRIMITIVES, Primitive
 
-__all__ = ["adding", "choosing", "converting", "reading", "repeating", "replacing", "swapping"]
+__all__ = [
+    "adding",
+    "choosing",
+    "converting",
+    "joining",
+    "pairing",
+    "parting",
+    "parts_of",
+    "reading",
+    "repeating",
+    "replacing",
+    "swapping",
+]
 
 Step = tuple[Primitive, dict[str, Any]]
 
@@ -54,3 +66,25 @@ def reading(root: np.ndarray, view: np.ndarray) -> Step:
 def replacing(root: np.ndarray, view: np.ndarray) -> Step:
     """The primitive that gives the value of `root` after another was written through `view`."""
     return STRIDED_REPLACE, window_of(root, view)
+
+
+def parting(rank: int) -> tuple[Step, Step, Step]:
+    """The views of a complex value of `rank` dimensions as (…, 2) real ones, and of those as its two parts."""
+    everything = ((None, None, None),) * rank
+    first, second = ((PRIMITIVES["Slice"], {"index": (*everything, number)}) for number in (0, 1))
+    return (PRIMITIVES["ViewAsReal"], {}), first, second
+
+
+def joining() -> Step:
+    """The primitive that makes a complex value of its real and imaginary parts."""
+    return PRIMITIVES["ComplexFrom"], {}
+
+
+def pairing() -> Step:
+    """The view of (…, 2) real values as complex ones."""
+    return PRIMITIVES["ViewAsComplex"], {}
+
+
+def parts_of(x: np.ndarray) -> np.ndarray:
+    """A complex array seen as (…, 2) real numbers."""
+    return PRIMITIVES["ViewAsReal"].reference(x)

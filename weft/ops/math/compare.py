@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dtypes import BOOL, FLOAT, INTEGER
+from ...tensor import Tensor
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 
@@ -26,6 +27,9 @@ class Eq(Comparison):
     def lower(self, f, x, other):
         return x.eq(other)
 
+    def planes(self, x, other):
+        return x == other
+
 
 class Ne(Comparison):
     """x ≠ other, element by element."""
@@ -34,6 +38,9 @@ class Ne(Comparison):
 
     def lower(self, f, x, other):
         return x.ne(other)
+
+    def planes(self, x, other):
+        return x != other
 
 
 class Lt(Comparison):
@@ -122,6 +129,9 @@ class Isnan(Comparison):
     def lower(self, f, x):
         return f.isnan(x)
 
+    def planes(self, x):
+        return x.any_part(Tensor.isnan)
+
 
 class Isinf(Comparison):
     """Infinite, of either sign."""
@@ -134,6 +144,9 @@ class Isinf(Comparison):
     def lower(self, f, x):
         return f.isinf(x)
 
+    def planes(self, x):
+        return x.any_part(Tensor.isinf)
+
 
 class Isfinite(Comparison):
     """Neither infinite nor NaN."""
@@ -145,6 +158,9 @@ class Isfinite(Comparison):
 
     def lower(self, f, x):
         return f.isfinite(x)
+
+    def planes(self, x):
+        return ~x.any_part(lambda part: ~part.isfinite())
 
 
 class Isreal(Comparison):

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...dtypes import FLOAT
 from ...errors import ArgumentError, DtypeError
 from ...tensor import Tensor
+from ..core.planes import Planes
 from ..core.pointwise import Elementwise
 from ..core.primitive import operation, register_module, write_out
 from .curves import Smooth
@@ -59,6 +60,12 @@ class ComplexFrom(Elementwise):
 
     def result_dtype(self, kind):
         return kind.to_complex().np
+
+    def planes(self, real, imag):
+        return Planes(real, imag)
+
+    def pieces(self, out, real, imag):
+        return (None, [out.real, out.imag]) if real.shape == imag.shape == out.shape else None
 
     def vjp(self, g, y, real, imag):
         return lambda: g.real, lambda: g.imag

@@ -18,6 +18,7 @@ from ...errors import DtypeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core.operands import broadcast_error, is_number, kept_copy, scalar_array
+from ..core.planes import Planes
 from ..core.pointwise import Elementwise
 from ..core.primitive import operation, register_module, write_out
 
@@ -59,6 +60,12 @@ class Cast(Elementwise):
     def lower(self, f, x, *, to):
         return f.truncated(x, to.np.kind == "u" and to.np.itemsize == 8) if x.is_float and to.np.kind in "iu" else x
 
+    def planes(self, x, *, to):
+        if to.is_complex:
+            x = Planes.of(x)
+            return Planes(*(part.to(to.to_real()) if isinstance(part, Tensor) else part for part in (x.real, x.imag)))
+        return (x != 0) if to is dtypes.bool_ else x.real.to(to) if isinstance(x.real, Tensor) else None
+
     def vjp(self, g, y, x, *, to):
         return (g.to(x.dtype),)
 
@@ -89,6 +96,9 @@ class Add(Elementwise):
     def lower(self, f, x, other):
         return x | other if x.kind == "i1" else x + other
 
+    def planes(self, x, other):
+        return x + other
+
     def vjp(self, g, y, x, other):
         return lambda: g, lambda: g
 
@@ -114,6 +124,9 @@ class Sub(Elementwise):
     def lower(self, f, x, other):
         return x - other
 
+    def planes(self, x, other):
+        return x - other
+
     def vjp(self, g, y, x, other):
         return lambda: g, lambda: -g
 
@@ -132,6 +145,9 @@ class Mul(Elementwise):
     def lower(self, f, x, other):
         return x & other if x.kind == "i1" else x * other
 
+    def planes(self, x, other):
+        return x * other
+
     def vjp(self, g, y, x, other):
         return lambda: g * conj(other), lambda: g * conj(x)
 
@@ -148,6 +164,9 @@ class Div(Elementwise):
         return 0 if numbers[1] == 1 else None
 
     def lower(self, f, x, other):
+        return x / other
+
+    def planes(self, x, other):
         return x / other
 
     def vjp(self, g, y, x, other):
@@ -170,6 +189,9 @@ class Pow(Elementwise):
 
     def lower(self, f, x, exponent):
         return f.pow(x, exponent)
+
+    def planes(self, x, exponent):
+        return x.pow(exponent)
 
     def vjp(self, g, y, x, exponent):
         return (
@@ -209,6 +231,9 @@ class ConjPhysical(Elementwise):
 
     def lower(self, f, x):
         return x
+
+    def planes(self, x):
+        return x.conj()
 
     def vjp(self, g, y, x):
         return (g.conj_physical(),)
@@ -263,6 +288,13 @@ class Where(Elementwise):
 
     def lower(self, f, condition, x, other):
         return f.select(condition, x, other)
+
+    def planes(self, condition, x, other):
+        pairs = ((x.real, other.real), (x.imag, other.imag))
+        known = [not isinstance(a, Tensor) and not isinstance(b, Tensor) for a, b in pairs]
+        if any(k and a != b for k, (a, b) in zip(known, pairs, strict=True)):
+            return None
+        return Planes(*(a if k else where(condition, a, b) for k, (a, b) in zip(known, pairs, strict=True)))
 
     def vjp(self, g, y, condition, x, other):
         return lambda: None, lambda: where(condition, g, 0), lambda: where(condition, 0, g)

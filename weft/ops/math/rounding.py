@@ -25,6 +25,9 @@ class Neg(Elementwise):
     def lower(self, f, x):
         return -x
 
+    def planes(self, x):
+        return -x
+
     def vjp(self, g, y, x):
         return (-g,)
 
@@ -38,6 +41,9 @@ class Abs(Elementwise):
 
     def lower(self, f, x):
         return f.abs(x)
+
+    def planes(self, x):
+        return x.abs()
 
     def vjp(self, g, y, x):
         return (g * x.sgn(),)
@@ -66,6 +72,9 @@ class Sgn(Elementwise):
 
     def lower(self, f, x):
         return f.sign(x)
+
+    def planes(self, x):
+        return x.sgn()
 
     def vjp(self, g, y, x):
         return (_complex_sign_slope(g, y, x) if x.is_complex() else g * 0,)

@@ -56,6 +56,9 @@ class LinalgVectorNorm(Reduction):
             return x.square().sum(**over).sqrt()
         return x.abs().pow(order).sum(**over).pow(1 / order)
 
+    def planes(self, x, *, order, dim, keepdim):
+        return VECTOR_NORM(x.abs(), order=order, dim=dim, keepdim=keepdim)
+
     def vjp(self, g, y, x, *, order, dim, keepdim):
         g, y = restored(g, dim, keepdim), restored(y, dim, keepdim)
         if order == 0:

@@ -13,6 +13,7 @@ from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueEr
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, python_int
+from ..core.planes import Planes
 from ..core.primitive import Opaque, operation
 from .reshape import sizes_from
 from .shape import ALL, atleast_1d, atleast_2d, atleast_3d
@@ -61,6 +62,10 @@ class Pad(Opaque):
 
     def batch(self, inputs, batched, size, params):
         return PAD(inputs[0], widths=((0, 0), *params["widths"]), value=params["value"])
+
+    def planes(self, x, *, widths, value):
+        values = (complex(value).real, complex(value).imag)
+        return Planes(*(PAD(part, widths=widths, value=v) for part, v in zip(x.tensors(), values, strict=True)))
 
     def pieces(self, out, x, *, widths, value):
         return value, [out[tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))]]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
+from ..core.planes import Planes
 from ..core.primitive import Opaque, View, register_module, summed_to
 
 __all__ = [
@@ -271,6 +272,14 @@ class ViewAsReal(View):
         )
         return parts
 
+    def planes(self, x):
+        from .join import stack
+
+        if x.whole is not None:
+            return x.whole
+        real, imag = x.tensors()
+        return stack([real, imag], -1)
+
     def vjp(self, g, y, x):
         return (VIEW_AS_COMPLEX(g.contiguous()),)
 
@@ -291,6 +300,9 @@ class ViewAsComplex(View):
             )
         return x.view(kind)[..., 0] if x.ndim > 1 else x.view(kind).reshape(())
 
+    def planes(self, x):
+        return Planes(*UNBIND(x, dim=x.ndim - 1), whole=x)
+
     def vjp(self, g, y, x):
         return (VIEW_AS_REAL(g),)
 
@@ -308,6 +320,9 @@ class BitView(View):
 
     def reference(self, x, *, to):
         return x.view(to.np)
+
+    def planes(self, x, *, to):
+        return None
 
     def batch_params(self, params, x):
         return params

@@ -21,6 +21,7 @@ from ..create.create import kind_of, made
 from ..math.elementwise import conj
 from ..shape.join import cat
 from ..shape.view import PLACE
+from .lines import back_from_half, lines, scale_of, to_half
 
 __all__ = ["FFT", "IRFFT", "RFFT"]
 
@@ -48,6 +49,11 @@ class Fft(_Transform):
             return x.copy()
         return (transform.ifftn if inverse else transform.fftn)(x, axes=dim, norm=norm)
 
+    def planes(self, x, *, dim, inverse, norm):
+        for d in dim:
+            x = lines(x, d, 1 if inverse else -1, scale_of(x.tensors()[0].shape[d], norm, inverse))
+        return x
+
     def vjp(self, g, y, x, *, dim, inverse, norm):
         return (FFT(g, dim=dim, inverse=not inverse, norm=DUAL[norm]),)
 
@@ -57,6 +63,9 @@ class Rfft(_Transform):
 
     def reference(self, x, *, dim, norm):
         return transform.rfft(x, axis=dim, norm=norm)
+
+    def planes(self, x, *, dim, norm):
+        return to_half(x, dim, scale_of(x.shape[dim], norm, False))
 
     def vjp(self, g, y, x, *, dim, norm):
         size = x.shape[dim]
@@ -68,6 +77,9 @@ class Irfft(_Transform):
 
     def reference(self, x, *, size, dim, norm):
         return transform.irfft(x, size, axis=dim, norm=norm)
+
+    def planes(self, x, *, size, dim, norm):
+        return back_from_half(x, dim, size, scale_of(size, norm, True))
 
     def vjp(self, g, y, x, *, size, dim, norm):
         return (RFFT(g, dim=dim, norm=DUAL[norm]) * _folding(size, g, dim, 2.0),)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.compiled import Compiled
+from ...compiler.plan.plan import told_host_work
 from ...compiler.policy import Policy
 from ...errors import OptionError
 from ...optim import Optimizer
@@ -38,6 +39,7 @@ class Steps(Policy):
         self.compiled: Compiled | None = Compiled(function, self, threads) if compile_option else None
         self.calls = self.traces = 0
         self.said: set[str] = set()  # lines at which it is cut
+        self.named: set[str] = set()  # operations that Python computes at each step
         self.reason: str | None = None  # why it runs eagerly, if it does against the wish
 
     def __call__(self, *args: Any) -> Any:
@@ -63,6 +65,14 @@ class Steps(Policy):
                 stacklevel=5,
             )
             self.said |= lines
+        work = compiled.host_work()
+        if not work.keys() <= self.named:
+            warnings.warn(
+                f"{self.name} has operations without native code, which NumPy computes between its kernels at every call: "
+                f"{told_host_work(work)}",
+                stacklevel=5,
+            )
+            self.named |= work.keys()
 
     def uncompiled(self, compiled: Compiled, key: Any, reason: Exception | str, run: Callable[[], Any]) -> Any:
         """Run eagerly from now on. If the eager run fails as well, its error is the one to see."""

@@ -1,0 +1,1 @@
+"""Native code of signal processing: Fourier transforms of lines."""

@@ -1,1 +1,0 @@
-"""Recipes of autoregressive models."""
