@@ -3,7 +3,8 @@
 
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
-an energy, `autoencoders` those that find codes; `weft.models.evaluate` says how good one is.
+an energy, `autoregressive` those that factorise, `autoencoders` those that find codes; `weft.models.evaluate` says how
+good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers."""
 
 
@@ -12,6 +13,7 @@ from weft.models.pretrained.batch_encoding import BatchEncoding as BatchEncoding
 from weft.models.pretrained.auto_tokenizer import PretrainedTokenizer as PretrainedTokenizer
 from weft.models.pretrained.chat_templates import TemplateError as TemplateError
 from weft.models import autoencoders as autoencoders
+from weft.models import autoregressive as autoregressive
 from weft.models import classical as classical
 from weft.models import energy as energy
 from weft.models.generative.evaluation import evaluate as evaluate

@@ -24,15 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Promise", "family", "get", "names", "promise"]
 
-ROOMS = (
-    "classical",
-    "vision",
-    "text",
-    "sequences",
-    "energy",
-    "autoencoders",
-)  # a recipe lies in the folder of its family
-SUPPORT = ("digits", "pixels", "words")  # modules of these that are no recipes
+# A recipe lies in the folder of its family.
+ROOMS = ("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders")
+SUPPORT = ("bits", "digits", "pixels", "words")  # modules of these that are no recipes
 
 
 @dataclass(frozen=True)

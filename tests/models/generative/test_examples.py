@@ -8,10 +8,12 @@ import pkgutil
 
 import pytest
 
-from weft.models import energy, generative
+from weft.models import autoregressive, energy, generative
 
 MODULES = [
-    f"{room.__name__}.{module.name}" for room in (energy, generative) for module in pkgutil.iter_modules(room.__path__)
+    f"{room.__name__}.{module.name}"
+    for room in (autoregressive, energy, generative)
+    for module in pkgutil.iter_modules(room.__path__)
 ]
 
 

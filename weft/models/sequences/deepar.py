@@ -148,10 +148,14 @@ class DeepAR(nn.Module):
             weft.manual_seed(seed)
             for t in range(past, past + horizon):
                 now = None if x is None else x[:, t : t + 1].repeat(samples, 1, 1)  # (S·B, 1, C)
-                h, state = self._advance((last / scale).unsqueeze(1), now, state)
-                last = self.likelihood(h, scale.unsqueeze(1)).sample()[:, 0]
+                last, state = self.drawn_next(last, now, state, scale)
                 drawn.append(last)
         return weft.stack(drawn, 1).reshape(samples, batch, horizon)  # (S·B, horizon) → (S, B, horizon)
+
+    def drawn_next(self, last: Tensor, x: Tensor | None, state: Parts | None, scale: Tensor) -> tuple[Tensor, Parts]:
+        """The value after `last`, drawn, and the state: (B,), (B, 1, covariates), (B,) → (B,)"""
+        h, state = self._advance((last / scale).unsqueeze(1), x, state)
+        return self.likelihood(h, scale.unsqueeze(1)).sample()[:, 0], state
 
     def quantiles(self, z: Tensor, horizon: int, levels: Sequence[float], *args: Any, **options: Any) -> Tensor:
         """Quantiles of `sample`, one row a level. Shape: → (Q, B, horizon)"""
