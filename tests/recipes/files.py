@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
+import scipy.io
 from numpy.typing import NDArray
 
 from weft.data import load_digits
@@ -21,6 +22,7 @@ def write_all(root: Path) -> None:
     """Everything that a recipe reads."""
     for name in ("mnist", "fashion-mnist"):
         write_idx(root / name)
+    write_bits(root / "binarized-mnist")
     write_cifar(root / "cifar10" / "cifar-10-batches-bin")
     write_file(root / "tinyshakespeare" / "input.txt", (SONG * 60).encode())
     write_file(root / "tabular" / "jbrownlee" / "airline-passengers.csv", airline().encode())
@@ -46,6 +48,15 @@ def write_idx(folder: Path) -> None:
         for kind, array in (("images-idx3", images[rows]), ("labels-idx1", labels[rows])):
             head = struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape)
             write_file(folder / f"{part}-{kind}-ubyte.gz", gzip.compress(head + array.tobytes(), 1))
+
+
+def write_bits(folder: Path) -> None:
+    """Parts of 400, 100 and 100 images of bits."""
+    bits = (digits(28)[0] > 100).reshape(600, -1).astype(np.uint8)
+    for part, rows in (("train", slice(0, 400)), ("valid", slice(400, 500)), ("test", slice(500, 600))):
+        file = io.BytesIO()
+        scipy.io.savemat(file, {"X": bits[rows]})
+        write_file(folder / f"binarized_mnist_{part}.mat", file.getvalue())
 
 
 def write_cifar(folder: Path) -> None:

@@ -66,6 +66,10 @@ CASES = [
         "word-lstm", (at_most("test_loss", 4.75), at_least("test_gain", 0.1), at_least("test_gain_over_additive", 0.1))
     ),
     Case("rbm-mnist-16", (at_least("test_log_likelihood", -143.5), at_most("flip_gap", 1.0)), minutes=5),
+    Case("rbm-mnist-500", (at_least("test_log_likelihood", -92), at_most("bracket", 3)), minutes=30),
+    Case("mixture-mnist", (at_least("test_log_likelihood", -140),), minutes=10),
+    Case("dbn-mnist", (at_least("test_accuracy", 0.986),), minutes=30),
+    Case("dbm-mnist", (at_least("test_log_likelihood", -115),), minutes=40),
     Case("hopfield-capacity", (at_most("distance", 0.02),), minutes=3),
     Case("ising-4x4", (at_most("deviations", 4.0), at_most("onsager_energy_gap", 0.01)), minutes=3),
     Case(

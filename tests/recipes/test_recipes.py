@@ -55,7 +55,23 @@ SHORT = {
     "moons-mlp": (["epochs=10"], "0.5,-0.2; 1,1"),
     "perceptron-2d": ([], [[0.5, -0.2]]),
     "polynomial-fit": (["epochs=40"], "0.1; 0.5"),
+    "dbm-mnist": (
+        [
+            *("epochs=3", "first=8", "second=6", "pretraining=1", "batch_size=20"),
+            *("temperatures=20", "chains=10", "seeds=1"),
+        ],
+        np.zeros((2, 28, 28)),
+    ),
+    "dbn-mnist": (
+        ["epochs=3", "hidden=24,16", "pretraining=1", "dropout=0.1", "batch_size=50", "lr=0.01"],
+        np.zeros((2, 28, 28)),
+    ),
+    "mixture-mnist": (["epochs=4", "components=5"], np.zeros((2, 28, 28))),
     "rbm-mnist-16": (["epochs=3", "hidden=4", "batch_size=20", "limit=300"], np.zeros((2, 28, 28))),
+    "rbm-mnist-500": (
+        ["epochs=3", "hidden=24", "batch_size=20", "temperatures=20", "chains=10", "seeds=1"],
+        np.zeros((2, 28, 28)),
+    ),
     "shakespeare-char": (["epochs=3", "width=16", "layers=1", "context=32", "heads=2"], "The king"),
 }
 DEEP = {"cifar10-resnet20"}  # compiling twenty layers takes longer than a test should
