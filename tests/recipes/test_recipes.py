@@ -86,6 +86,7 @@ STUDIES = {  # recipe → settings that make it quick, rows of its table
         3,
     ),
     "momentum-rates": (["steps=60"], 60),
+    "ratings-rbm": (["people=60", "items=12", "hidden=3", "epochs=4", "batch_size=20"], 4),
 }
 
 

@@ -33,6 +33,7 @@ from weft.data.sources.text import Names as Names
 from weft.data.sources.text import ParallelText as ParallelText
 from weft.data.sources.graphs import Planetoid as Planetoid
 from weft.data.sampler import RandomSampler as RandomSampler
+from weft.data.sources.ratings import Ratings as Ratings
 from weft.data.sources.text import SST2 as SST2
 from weft.data.sampler import Sampler as Sampler
 from weft.data.sources.series import Scaler as Scaler
@@ -74,6 +75,7 @@ from weft.data.sources.series import piano_roll as piano_roll
 from weft.data.sources.tabular import pima_diabetes as pima_diabetes
 from weft.data.dataset import random_split as random_split
 from weft.data.sources.idx import read_idx as read_idx
+from weft.data.sources.ratings import read_ratings as read_ratings
 from weft.data.sources.read_tables import read_table as read_table
 from weft.data import sampler as sampler
 from weft.data import shards as shards
@@ -85,4 +87,4 @@ from weft.data import text as text
 from weft.data.sources.tabular import uci as uci
 from weft.data.sources.tabular import wine as wine
 from weft.data import workers as workers
-__all__ = ['ArrayWriter', 'BatchSampler', 'BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'ChainDataset', 'Column', 'ConcatDataset', 'DataLoader', 'Dataset', 'DistributedSampler', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'IterableDataset', 'JSBChorales', 'KMNIST', 'MNIST', 'MappedArray', 'MappedDataset', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'RandomSampler', 'SST2', 'Sampler', 'Scaler', 'SequentialSampler', 'ShardWriter', 'ShardedDataset', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TREC', 'TUDataset', 'Table', 'TensorDataset', 'TextFile', 'TinyShakespeare', 'WeightedRandomSampler', 'WikiText2', 'Windows', 'WorkerError', 'airline_passengers', 'boston_housing', 'breast_cancer', 'california_housing', 'daily_min_temperatures', 'default_collate', 'default_convert', 'diabetes', 'get_worker_info', 'iris', 'k_fold', 'karate_club', 'load_digits', 'piano_roll', 'pima_diabetes', 'random_split', 'read_idx', 'read_table', 'sonar', 'split_by_time', 'uci', 'wine']
+__all__ = ['ArrayWriter', 'BatchSampler', 'BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'ChainDataset', 'Column', 'ConcatDataset', 'DataLoader', 'Dataset', 'DistributedSampler', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'IterableDataset', 'JSBChorales', 'KMNIST', 'MNIST', 'MappedArray', 'MappedDataset', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'RandomSampler', 'Ratings', 'SST2', 'Sampler', 'Scaler', 'SequentialSampler', 'ShardWriter', 'ShardedDataset', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TREC', 'TUDataset', 'Table', 'TensorDataset', 'TextFile', 'TinyShakespeare', 'WeightedRandomSampler', 'WikiText2', 'Windows', 'WorkerError', 'airline_passengers', 'boston_housing', 'breast_cancer', 'california_housing', 'daily_min_temperatures', 'default_collate', 'default_convert', 'diabetes', 'get_worker_info', 'iris', 'k_fold', 'karate_club', 'load_digits', 'piano_roll', 'pima_diabetes', 'random_split', 'read_idx', 'read_ratings', 'read_table', 'sonar', 'split_by_time', 'uci', 'wine']

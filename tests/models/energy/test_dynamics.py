@@ -115,3 +115,37 @@ def test_what_a_deep_energy_has_not():
         model.energy(weft.zeros(4, 2))
     with pytest.raises(OptionError, match="a step above 0"):
         langevin(NORMAL, weft.zeros(1, 1), 1, 0.0)
+
+
+def test_energies_are_held_and_their_slopes_with_them():
+    """E = L tanh(f / L): within ±L everywhere, f itself where f is small, and the score is its slope."""
+    model = DeepEnergy(nn.Linear(2, 1, dtype=weft.float64), (2,), limit=3.0)
+    x = 40 * weft.randn(200, 2, generator=seeded(), dtype=weft.float64)
+    found, free = model.energy(x), model.network(x)[:, 0]
+    assert found.abs().max() <= 3 and free.abs().max() > 10
+    assert weft.allclose(found, 3 * (free / 3).tanh())
+    expected = -(1 - (free / 3).tanh() ** 2).unsqueeze(1) * model.network.weight
+    assert weft.allclose(model.score(x), expected)
+
+
+def test_a_deep_energy_walks_by_hamiltonian_steps():
+    model = DeepEnergy(nn.Linear(2, 1), (2,), step=0.1, steps=3, leaps=4)
+    x = weft.randn(5, 2, generator=seeded())
+    assert weft.equal(model.walk(x, generator=seeded(2)), hamiltonian(model.energy, x, 3, 0.1, seeded(2), leaps=4)[0])
+    with pytest.raises(OptionError, match="take one of both"):
+        DeepEnergy(nn.Linear(2, 1), (2,), clip=1.0, leaps=4)
+    with pytest.raises(OptionError, match="limit above 0"):
+        DeepEnergy(nn.Linear(2, 1), (2,), limit=0.0)
+
+
+@pytest.mark.parametrize("factor", [1.0, math.sqrt(2) / 2, 2.0])
+def test_only_noise_of_root_two_steps_samples_this_temperature(factor):
+    """With noise c √(2ε) a normal's variance becomes c² / (1 − ε/2): the trap of √ε, and of ε, is seen at once."""
+    n, step, x = 20000, 0.1, weft.zeros(20000, 1).double()
+    generator = seeded(3)
+    for _ in range(80):
+        noise = weft.randn(n, 1, dtype=weft.float64, generator=generator)
+        x = x - step * x + factor * math.sqrt(2 * step) * noise
+    ours = weft.compile(lambda x, g: langevin(NORMAL, x, 80, step, g))(weft.zeros(n, 1).double(), seeded(4))
+    same = abs((x**2).mean().item() - (ours**2).mean().item()) < 6 * math.sqrt(2 / n) * factor**2
+    assert same is (factor == 1.0)

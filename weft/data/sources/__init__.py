@@ -20,6 +20,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "image_folder": ("ImageFolder", "ImageNet"),
     "tables": ("Column", "Table"),
     "read_tables": ("read_table",),
+    "ratings": ("Ratings", "read_ratings"),
     "tabular": (
         *("airline_passengers", "boston_housing", "breast_cancer", "california_housing", "daily_min_temperatures"),
         *("diabetes", "iris", "pima_diabetes", "sonar", "uci", "wine"),
@@ -30,7 +31,19 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }
 
 # What `weft.data` offers of it: the sets themselves and tables, not how files are found and trusted.
-_PARTS = ("idx", "binarized", "cifar", "image_folder", "tables", "read_tables", "tabular", "text", "graphs", "series")
+_PARTS = (
+    "idx",
+    "binarized",
+    "cifar",
+    "image_folder",
+    "tables",
+    "read_tables",
+    "tabular",
+    "text",
+    "graphs",
+    "series",
+    "ratings",
+)
 SETS = tuple(name for part in _PARTS for name in _NAMES[part])
 
 __all__ = [name for names in _NAMES.values() for name in names]

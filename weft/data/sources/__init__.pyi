@@ -27,6 +27,7 @@ from weft.data.sources.text import Multi30k as Multi30k
 from weft.data.sources.text import Names as Names
 from weft.data.sources.text import ParallelText as ParallelText
 from weft.data.sources.graphs import Planetoid as Planetoid
+from weft.data.sources.ratings import Ratings as Ratings
 from weft.data.sources.text import SST2 as SST2
 from weft.data.sources.series import Scaler as Scaler
 from weft.data.sources.errors import SourceError as SourceError
@@ -61,7 +62,9 @@ from weft.data.sources.graphs import karate_club as karate_club
 from weft.data.sources.trust import noting as noting
 from weft.data.sources.series import piano_roll as piano_roll
 from weft.data.sources.tabular import pima_diabetes as pima_diabetes
+from weft.data.sources import ratings as ratings
 from weft.data.sources.idx import read_idx as read_idx
+from weft.data.sources.ratings import read_ratings as read_ratings
 from weft.data.sources.read_tables import read_table as read_table
 from weft.data.sources import read_tables as read_tables
 from weft.data.sources import series as series
@@ -76,4 +79,4 @@ from weft.data.sources.tabular import uci as uci
 from weft.data.sources.files import unpack as unpack
 from weft.data.sources.tabular import wine as wine
 SETS: Any
-__all__ = ['BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'Column', 'DigestError', 'DownloadError', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'JSBChorales', 'KMNIST', 'MNIST', 'MissingExtraError', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'SST2', 'Scaler', 'SourceError', 'SourceWarning', 'TREC', 'TUDataset', 'Table', 'TextFile', 'TinyShakespeare', 'WikiText2', 'Windows', 'airline_passengers', 'boston_housing', 'breast_cancer', 'cache_folder', 'california_housing', 'daily_min_temperatures', 'diabetes', 'download', 'find', 'iris', 'karate_club', 'noting', 'piano_roll', 'pima_diabetes', 'read_idx', 'read_table', 'sonar', 'split_by_time', 'trusted', 'uci', 'unpack', 'wine']
+__all__ = ['BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'Column', 'DigestError', 'DownloadError', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'JSBChorales', 'KMNIST', 'MNIST', 'MissingExtraError', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'Ratings', 'SST2', 'Scaler', 'SourceError', 'SourceWarning', 'TREC', 'TUDataset', 'Table', 'TextFile', 'TinyShakespeare', 'WikiText2', 'Windows', 'airline_passengers', 'boston_housing', 'breast_cancer', 'cache_folder', 'california_housing', 'daily_min_temperatures', 'diabetes', 'download', 'find', 'iris', 'karate_club', 'noting', 'piano_roll', 'pima_diabetes', 'read_idx', 'read_ratings', 'read_table', 'sonar', 'split_by_time', 'trusted', 'uci', 'unpack', 'wine']

@@ -7,11 +7,11 @@ from typing import Any
 import weft
 
 from ... import nn
-from ...errors import ShapeError
+from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from ..generative.plans import in_one_plan
 from ..generative.protocol import GenerativeModel, estimate, exact
-from .dynamics import langevin
+from .dynamics import hamiltonian, langevin
 
 __all__ = ["DeepEnergy", "ReplayBuffer"]
 
@@ -20,6 +20,9 @@ class DeepEnergy(GenerativeModel):
     """p(x) = exp(−f(x)) / Z with any network f: (B, *event) → (B,) or (B, 1); Z is not known, the score is.
 
     step, steps: those of the Langevin chains that `sample` and training run; clip: of their slopes
+    limit: energies are held within ±limit, E = limit · tanh(f / limit), so that no state is more than exp(2 limit) times as
+    likely as another and chains find their way out
+    leaps: chains are Hamiltonian, with so many leapfrogs a step, instead of Langevin's
     Shape: x (B, *event) → (B,)
 
     >>> model = DeepEnergy(weft.nn.Linear(2, 1), (2,))
@@ -37,22 +40,34 @@ class DeepEnergy(GenerativeModel):
         step: float = 0.01,
         steps: int = 60,
         clip: float | None = None,
+        limit: float | None = None,
+        leaps: int | None = None,
     ) -> None:
         super().__init__()
+        if limit is not None and not limit > 0:
+            raise OptionError(f"DeepEnergy: expected a limit above 0, got {limit}")
+        if clip is not None and leaps is not None:
+            raise OptionError(
+                "DeepEnergy: clipped slopes would falsify the acceptance of Hamiltonian chains; take one of both"
+            )
         self.network, self.event_shape = network, tuple(event_shape)
-        self.step, self.steps, self.clip = step, steps, clip
+        self.step, self.steps, self.clip, self.limit, self.leaps = step, steps, clip, limit, leaps
 
     @exact
     def energy(self, x: Tensor) -> Tensor:
-        """f(x)"""
+        """f(x), held by the limit if there is one"""
         found = self.network(x)
         if found.numel() != len(x):
             raise ShapeError(f"DeepEnergy: expected one number for each of {len(x)} rows, got {tuple(found.shape)}")
-        return found.reshape(len(x))
+        found = found.reshape(len(x))
+        return found if self.limit is None else self.limit * weft.tanh(found / self.limit)
 
     def walk(self, x: Tensor, steps: int | None = None, generator: Any = None) -> Tensor:
-        """x after Langevin steps: like x."""
-        return langevin(self.energy, x, steps or self.steps, self.step, generator, clip=self.clip)
+        """x after Langevin steps, or Hamiltonian ones: like x."""
+        count = steps or self.steps
+        if self.leaps is not None:
+            return hamiltonian(self.energy, x, count, self.step, generator, leaps=self.leaps)[0]
+        return langevin(self.energy, x, count, self.step, generator, clip=self.clip)
 
     @estimate
     @in_one_plan

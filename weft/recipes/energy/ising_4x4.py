@@ -11,7 +11,7 @@ import numpy as np
 
 import weft
 
-from ...models.energy.ising import IsingLattice, onsager_energy, onsager_magnetisation
+from ...models.energy.ising import CRITICAL, IsingLattice, onsager_energy, onsager_magnetisation
 from ...tensor import Tensor
 from .. import pictures
 from ..base import Goal, Recipe, Run
@@ -60,10 +60,13 @@ class Ising4x4(Recipe):
             run.folder.append({"kind": "epoch", "epoch": number, "step": number, **row})
         run.draw(lambda: _picture(large, settings.large))
         onsager = [abs(row["energy"] - row["true_energy"]) for row in large]
+        ordered = [row for row in large if row["coupling"] > CRITICAL]  # below, |m| of a finite lattice is not 0
         return {
             "deviations": _worst(rows, lambda row, name: row[name]),
             self.goal.beside: _worst(rows, lambda row, name: mean_field(row["coupling"])[name]),
             "onsager_energy_gap": max(onsager),
+            "onsager_energy_deviations": _worst(large, lambda row, name: row[name], ("energy",)),
+            "onsager_magnetisation_deviations": _worst(ordered, lambda row, name: row[name], ("magnetisation",)),
         }, None
 
 
@@ -78,9 +81,12 @@ def mean_field(coupling: float) -> dict[str, float]:
     return {"energy": -2 * m**2, "magnetisation": m}
 
 
-def _worst(rows: list[dict[str, float]], found: Callable[[dict[str, float], str], float]) -> float:
+def _worst(
+    rows: list[dict[str, float]], found: Callable[[dict[str, float], str], float], names: tuple[str, ...] = NAMES
+) -> float:
     """The largest distance to the truth, in standard errors of the chains."""
-    return max(abs(found(row, name) - row[f"true_{name}"]) / row[f"{name}_error"] for row in rows for name in NAMES)
+    away = [abs(found(row, name) - row[f"true_{name}"]) / row[f"{name}_error"] for row in rows for name in names]
+    return max(away, default=0.0)
 
 
 def _compared(coupling: float, side: int, chains: int, sweeps: int, generator: Any, exact: bool) -> dict[str, float]:
