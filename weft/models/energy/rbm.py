@@ -99,6 +99,8 @@ class RBM(GenerativeModel):
     def gibbs(self, v: Tensor, steps: int = 1, generator: Any = None) -> Tensor:
         """v after `steps` steps; one native plan under `weft.compile`: like v"""
         self._check(v)
+        if steps == 1:  # no loop: what else needs p(h | v) shares it
+            return self.gibbs_step(v, generator)
         return weft.fori_loop(0, steps, lambda _, v: self.gibbs_step(v, generator), v)
 
     def statistics(self, v: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
