@@ -397,6 +397,38 @@ def test_threads_get_even_shares(rng, threads, batch, m, n, k, layout):
     assert max(counts) - min(counts) <= 2 * 8 * 32
 
 
+FEW_REGISTERS = [name for name in ("host", "x86-64-v3", "x86-64-v2") if name in ("host", *OTHERS)]
+FEW_REGISTERS = [name for name in FEW_REGISTERS if jit.Target.named(name).registers < 32]
+
+
+@pytest.mark.parametrize("target", FEW_REGISTERS)
+@pytest.mark.parametrize(
+    ("dtype", "m", "n", "k", "layout"),
+    [
+        (np.float32, 64, 128, 40, "CC"),  # one part
+        (np.float32, 65, 203, 257, "CC"),  # two parts, short tiles at all ends
+        (np.float32, 50, 96, 600, "FC"),
+        (np.float64, 31, 70, 300, "FC"),
+        (np.float64, 48, 64, 513, "FF"),
+        (np.float32, 600, 400, 64, "FC"),  # several blocks
+    ],
+)
+def test_operands_that_threads_copy_together(rng, target, dtype, m, n, k, layout):
+    """The same bits on any number of threads."""
+    a, b = matrix(rng, (), m, k, dtype, layout[0]), matrix(rng, (), k, n, dtype, layout[1])
+    kind, chosen = OF_NUMPY[np.dtype(dtype)], jit.Target.named(target)
+    found = []
+    for threads in (1, 2, 3):
+        c, whole = guarded(np.zeros((m, n), dtype), np.nan)
+        product = Product(kind, (), m, n, k, strides(a), strides(b), plain(kind, c))
+        assert Tiling.of(product, chosen.vector_bytes, chosen.registers).shared
+        run(product, [a, b, c], threads, chosen)
+        assert np.isin(whole[:GUARD], 77).all() and np.isin(whole[-GUARD:], 77).all()
+        found.append(c)
+    close(found[0], a, b)
+    assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+
+
 def test_two_threads_at_once(rng):
     a, b = matrix(rng, (), 128, 200, np.float32), matrix(rng, (), 200, 96, np.float32, "F")
     c = np.zeros((128, 96), np.float32)
