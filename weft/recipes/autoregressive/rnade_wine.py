@@ -35,12 +35,12 @@ Arrays = tuple[NDArray, NDArray, NDArray]  # training, validation, test
 class WineSettings(TrainSettings):
     """Settings of rnade-wine."""
 
-    epochs: int = 300
+    epochs: int = 120
     batch_size: int = 100
-    lr: float = 0.005
-    weight_decay: float = option(0.02, "decay of the weights (AdamW)", at_least=0)
+    lr: float = 0.01
+    weight_decay: float = option(0.2, "decay of the weights (AdamW)", at_least=0)
     hidden: int = option(50, "units of each hidden layer", at_least=1)
-    components: int = option(20, "components of each mixture", at_least=1)
+    components: int = option(10, "components of each mixture", at_least=1)
     kind: Literal["gaussian", "laplace"] = option("gaussian", "of the components")
     folds: int = option(10, "folds; of each, the figure is on rows that no other fold tests", at_least=2)
     limit: int | None = option(None, "run only so many of the folds", at_least=1)
