@@ -29,6 +29,7 @@ KERNELS = {
     "memory": "Gather PlacesCheck RandomFill Scan Scatter SparseProductKernel",
     "recurrent": "GruBackward GruForward LstmBackward LstmForward TanhBackward TanhForward",
     "signal": "FourierLines",
+    "solve": "TriangularSolve",
     "sort": "Histogram MedianOfLines Search SortLines TopOfLines",
     "sweep": "Several Sweep",
     "windows": "AddAtLargest ConvForward ConvInputGrad ConvWeightGrad FoldLines LargestInWindows ResampleLines WinogradConv "
@@ -185,6 +186,10 @@ PROGRAMS: dict[str, Callable[[], tuple[Callable, tuple[Any, ...]]]] = {
     "functions": mathematics,
     "random numbers": sampled,
     "sparse": sparse,
+    "triangular systems": lambda: (
+        lambda a, b: [weft.linalg.solve_triangular(a, b, upper=True)],
+        (numbers(3, 9, 9) + 5 * weft.eye(9), numbers(3, 9, 7)),
+    ),
     "spectra": lambda: (grads(spectra), (numbers(7, 60),)),
 }
 

@@ -50,6 +50,11 @@ class SolveTriangular(Opaque):
         substitute = lapack("trsm", a.dtype)
         return each_matrix(lambda m, r: (substitute(1, m, r, lower=not upper, diag=unit),), a, b)[0]
 
+    def native(self, node):
+        from ...kernels.solve.anchors import triangular
+
+        return triangular(node, **node.params)
+
     def vjp(self, g, y, a, b, *, upper, unit):
         back = TRIANGULAR(adjoint(a), g, upper=not upper, unit=unit)
         return lambda: summed_to(_triangle(-(back @ adjoint(y)), upper, unit), a.shape), lambda: summed_to(

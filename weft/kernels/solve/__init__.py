@@ -1,0 +1,1 @@
+"""Native code of linear systems: triangular ones, by substitution."""
