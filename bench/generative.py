@@ -127,11 +127,50 @@ def langevin() -> Program:
     return lambda: walk(start)
 
 
+def nade() -> Program:
+    from weft.models.autoregressive import NADE
+
+    model, x = NADE(PIXELS, HIDDEN), bits()
+    return training(model, lambda: -model.log_prob(x).mean())
+
+
+def made() -> Program:
+    from weft.models.autoregressive import MADE
+
+    model, x = MADE(PIXELS, (HIDDEN,)), bits()
+    return training(model, lambda: -model.log_prob(x).mean())
+
+
+def pixelcnn() -> Any:
+    from weft.models.autoregressive import PixelCNN
+
+    return PixelCNN((1, 28, 28), peers.FEATURES, peers.LAYERS)
+
+
+def pixelcnn_step() -> Program:
+    model, x = pixelcnn(), bits(16).reshape(-1, 1, 28, 28)
+    return training(model, lambda: -model.log_prob(x).mean())
+
+
+def pixelcnn_sampling(cached: bool) -> Program:
+    import weft
+    from weft.models.generative import planned
+
+    model = pixelcnn()
+    draw = planned(weft.no_grad()(model.naive_sample))
+    return (lambda: model.sample(peers.DRAWN)) if cached else (lambda: draw(peers.DRAWN))
+
+
 OURS: dict[str, Callable[[], Program]] = {
     "rbm cd-1 step, 784–500, 100 images": lambda: learning("cd"),
     "rbm pcd-1 centred step, 784–500, 100 images": lambda: learning("pcd"),
     "deep energy step, 20 langevin steps": deep_energy,
     "autoencoder step, 784–256–32": autoencoder,
+    "nade step, 784–500, 100 images": nade,
+    "made step, 784–500, 100 images": made,
+    "pixelcnn step, 4 × 32 features, 16 images": pixelcnn_step,
+    "pixelcnn, cached sampling of 4 images": lambda: pixelcnn_sampling(True),
+    "pixelcnn, naive sampling of 4 images": lambda: pixelcnn_sampling(False),
     "langevin, 100 chains, 200 steps": langevin,
     "ising 64², 8 chains, 1000 sweeps": ising,
     "rbm gibbs 784–500, 20 chains, 1000 sweeps": gibbs,

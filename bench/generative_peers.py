@@ -9,6 +9,7 @@ from typing import Any
 
 PIXELS, HIDDEN, BATCH, CHAINS = 784, 500, 100, 20
 SWEEPS = TEMPERATURES = 1000
+FEATURES, LAYERS, DRAWN = 32, 4, 4  # of the PixelCNN, and images drawn
 Program = Callable[[], Any]
 
 
@@ -175,11 +176,159 @@ def annealing() -> Program:
     return walk
 
 
+def training(model: Any, loss: Callable[[], Any]) -> Program:
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return step
+
+
+def nade() -> Program:
+    """The running sum of the paper, one element after the other."""
+    import torch
+    from torch import nn
+
+    model, x = nn.ParameterList(), bits()
+    for shape in ((PIXELS, HIDDEN), (PIXELS, HIDDEN), (PIXELS,), (HIDDEN,)):
+        model.append(nn.Parameter(0.01 * torch.randn(shape)))
+
+    def loss() -> Any:
+        weight, outward, b, c = model
+        a, logits = c.expand(len(x), -1), []
+        for i in range(PIXELS):
+            logits.append(torch.sigmoid(a) @ outward[i] + b[i])
+            a = a + x[:, i : i + 1] * weight[i]
+        found = torch.stack(logits, 1)
+        return nn.functional.binary_cross_entropy_with_logits(found, x, reduction="sum") / len(x)
+
+    return training(model, loss)
+
+
+def made() -> Program:
+    import torch
+    from torch import nn
+
+    x = bits()
+    model = nn.ModuleList([nn.Linear(PIXELS, HIDDEN), nn.Linear(HIDDEN, PIXELS)])
+    degrees = torch.randint(0, PIXELS - 1, (HIDDEN,))
+    into = (degrees.unsqueeze(1) >= torch.arange(PIXELS)).float()
+    out = (torch.arange(PIXELS).unsqueeze(1) > degrees).float()
+
+    def loss() -> Any:
+        h = torch.relu(nn.functional.linear(x, model[0].weight * into, model[0].bias))
+        found = nn.functional.linear(h, model[1].weight * out, model[1].bias)
+        return nn.functional.binary_cross_entropy_with_logits(found, x, reduction="sum") / len(x)
+
+    return training(model, loss)
+
+
+def pixelcnn_network() -> tuple[Any, Callable[..., Any]]:
+    """The layers and the pass through them; `see` applies a layer that looks beyond a pixel, with its masked kernel."""
+    import torch
+    from torch import nn
+
+    half = FEATURES // 2
+    first = nn.Conv2d(1, FEATURES, 7, padding=3)
+    block = lambda: nn.ModuleList(
+        [nn.Conv2d(FEATURES, half, 1), nn.Conv2d(half, half, 3, padding=1), nn.Conv2d(half, FEATURES, 1)]
+    )
+    last = nn.ModuleList([nn.Conv2d(FEATURES, FEATURES, 1), nn.Conv2d(FEATURES, 1, 1)])
+    model = nn.ModuleList([first, nn.ModuleList([block() for _ in range(LAYERS)]), last])
+
+    def forward(x: Any, see: Callable[[int, Any, Any], Any]) -> Any:
+        h = see(0, first, x)
+        for number, (shrink, spread, grow) in enumerate(model[1], 1):
+            h = h + grow(torch.relu(see(number, spread, torch.relu(shrink(torch.relu(h))))))
+        return last[1](torch.relu(last[0](torch.relu(h))))
+
+    return model, forward
+
+
+def masked(number: int, layer: Any) -> Any:
+    """The kernel without what comes later; the first layer is also without the centre."""
+    import torch
+
+    size = layer.weight.shape[-1]
+    mask = torch.ones(size, size)
+    mask[size // 2, size // 2 + (number > 0) :] = 0
+    mask[size // 2 + 1 :] = 0
+    return layer.weight * mask
+
+
+def whole(number: int, layer: Any, x: Any) -> Any:
+    from torch.nn import functional as F
+
+    return F.conv2d(x, masked(number, layer), layer.bias, padding=layer.padding)
+
+
+def pixelcnn_step() -> Program:
+    from torch.nn import functional as F
+
+    model, forward = pixelcnn_network()
+    x = bits(16).reshape(-1, 1, 28, 28)
+    return training(model, lambda: F.binary_cross_entropy_with_logits(forward(x, whole), x, reduction="sum") / 16)
+
+
+def naive_sampling() -> Program:
+    """A pass over the whole image for every pixel."""
+    import torch
+
+    _, forward = pixelcnn_network()
+
+    def draw() -> Any:
+        x = torch.zeros(DRAWN, 1, 28, 28)
+        with torch.no_grad():
+            for place in range(PIXELS):
+                i, j = divmod(place, 28)
+                x[:, :, i, j] = torch.bernoulli(torch.sigmoid(forward(x, whole)[:, :, i, j]))
+        return x
+
+    return draw
+
+
+def cached_sampling() -> Program:
+    """Every layer keeps its padded inputs, and is asked for one pixel at a time."""
+    import torch
+
+    model, forward = pixelcnn_network()
+    layers = [model[0], *(block[1] for block in model[1])]
+
+    def draw() -> Any:
+        kernels = [masked(number, layer).flatten(1).T for number, layer in enumerate(layers)]
+        reach = [layer.padding[0] for layer in layers]
+        kept = [torch.zeros(DRAWN, m.in_channels, 28 + 2 * r, 28 + 2 * r) for m, r in zip(layers, reach, strict=True)]
+        for place in range(PIXELS):
+            i, j = divmod(place, 28)
+
+            def see(number: int, layer: Any, x: Any, i: int = i, j: int = j) -> Any:
+                r = reach[number]
+                kept[number][:, :, i + r, j + r] = x[:, :, 0, 0]
+                patch = kept[number][:, :, i : i + 2 * r + 1, j : j + 2 * r + 1].flatten(1)
+                return (patch @ kernels[number] + layer.bias)[:, :, None, None]
+
+            pixel = torch.bernoulli(torch.sigmoid(forward(torch.zeros(DRAWN, 1, 1, 1), see)))
+            kept[0][:, :, i + 3, j + 3] = pixel[:, :, 0, 0]
+        return kept[0]
+
+    return torch.no_grad()(draw)
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     "rbm cd-1 step, 784–500, 100 images": lambda: contrastive(False),
     "rbm pcd-1 centred step, 784–500, 100 images": lambda: contrastive(True),
     "deep energy step, 20 langevin steps": deep_energy,
     "autoencoder step, 784–256–32": autoencoder,
+    "nade step, 784–500, 100 images": nade,
+    "made step, 784–500, 100 images": made,
+    "pixelcnn step, 4 × 32 features, 16 images": pixelcnn_step,
+    "pixelcnn, cached sampling of 4 images": cached_sampling,
+    "pixelcnn, naive sampling of 4 images": naive_sampling,
     "langevin, 100 chains, 200 steps": langevin,
     "ising 64², 8 chains, 1000 sweeps": ising,
     "rbm gibbs 784–500, 20 chains, 1000 sweeps": gibbs,
