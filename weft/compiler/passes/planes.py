@@ -81,9 +81,10 @@ class _Splitter:
         """Put what the operation does to the parts in its place; False: it does not say."""
         if node.inputs and all(isinstance(v.node.op, Constant) for v in node.inputs):
             return False  # computed when all passes are done with constants
-        operands = [self._parts_of(v) if _is_complex(v) else v for v in node.inputs]
+        operands: list[Any] = [self._parts_of(v) if _is_complex(v) else v for v in node.inputs]
         if isinstance(node.op, View) and node.op.planes is None and not operands[0].values:
-            self.parts.update(dict.fromkeys(node.outputs, operands[0]))  # one number, wherever it is looked at
+            for value in node.outputs:  # one number, wherever it is looked at
+                self.parts[value] = operands[0]
             return True
         found = _rule_of(node, operands)
         if found is None:
@@ -109,7 +110,7 @@ class _Splitter:
     def _constant(self, value: Value) -> Parts | None:
         if not isinstance(value.node.op, Constant):
             return None
-        array = value.node.op.array
+        array: Any = value.node.op.array
         if array.size == 1 and array.ndim == 0:
             return Parts(float(array.real), float(array.imag))
         nodes = [Node(Constant(np.ascontiguousarray(part)), ()) for part in (array.real, array.imag)]
@@ -208,7 +209,8 @@ def _each_part(node: Node) -> Callable[..., Any]:
             )
 
         zero = all(_is_zero(x.imag) for x in operands if isinstance(x, Planes))
-        real, imag = done("real"), 0.0 if zero else done("imag")
+        real: Any = done("real")
+        imag: Any = 0.0 if zero else done("imag")
         if isinstance(real, tuple):
             return tuple(Planes(part, 0.0 if zero else imag[n]) for n, part in enumerate(real))
         return Planes(real, imag)

@@ -20,11 +20,11 @@ def triangular(node: AnchorNode, upper: bool, unit: bool) -> Whole | None:
     kind, out = type_of(a.dtype), node.output
     if kind not in ("f32", "f64") or b.dtype != a.dtype or not out.size or a.shape[-1] > LARGEST:
         return None
-    batch = out.shape[:-2]
+    *batch, n, m = out.shape
 
     def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
         over = [_over(v, s, len(out.shape)) for v, s in zip((a, b, out), (*strides, *results), strict=True)]
-        return TriangularSolve(kind, batch, *out.shape[-2:], upper, unit, over)
+        return TriangularSolve(kind, tuple(batch), n, m, upper, unit, over)
 
     return Whole(node, (a, b), make)
 
