@@ -310,6 +310,7 @@ class Tensor(Borders):
         """Keep `.grad` of this intermediate result after backward."""
         if not self._needs_grad:
             raise AutogradError("retain_grad: this tensor has requires_grad=False")
+        tape.told_of([self])
         if self.node is None or self._retains:
             return
         self._retains = True
@@ -393,8 +394,8 @@ class Tensor(Borders):
                 f"{name}: this tensor's memory is read-only (it came from a read-only buffer); .clone() it first"
             )
         if (
-            self.array.size
-            and 0 in self.array.strides
+            0 in self.array.strides
+            and self.array.size
             and any(stride == 0 and size > 1 for stride, size in zip(self.array.strides, self.array.shape, strict=True))
         ):
             raise ShapeError(

@@ -20,6 +20,7 @@ from ..tape.node import Node as TapeNode
 from ..tape.node import counter
 from ..tape.tape import collect, edge_of, leaves, sweep
 from ..tensor import Tensor, wrap
+from .graph.geometry import order_of
 from .graph.graph import Argument, Captured, Constant, Graph, Value
 from .tracing.scope import NoWayBack
 from .tracing.tracer import Tracer
@@ -58,6 +59,8 @@ def split_backward(tracer: Tracer, results: Sequence[Any], proxies: Sequence[Ten
     outputs = [tracer.value(caught[id(x)].to(x.dtype)) for x in ends]
     targets = [positions.get(id(x), x) for x in ends]
     back = Graph()
+    lying = [order_of(stand.shape, stand.strides) for stand in (tracer.stand(caught[id(x)]) for x in ends)]
+    back.orders = {number: order for number, order in enumerate(lying) if order is not None}
     saved = _moved(graph, back, mark, count + len(roots), outputs, _written(tracer))
     return Backward(back, wanted, saved, targets)
 

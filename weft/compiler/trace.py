@@ -15,6 +15,7 @@ from ..runtime.locks import unforked
 from ..tape.node import Handle
 from ..tensor import ENGINE_ATTRIBUTES, Tensor
 from ..utils.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
+from .graph.geometry import order_of
 from .graph.graph import Value
 from .outside import split_backward
 from .program import ARGUMENT, COPY, NUMBER, OBJECT, OUTPUT, TREE, Program, Result
@@ -23,6 +24,7 @@ from .tracing.breaks import Probe, cut
 from .tracing.counted import Number, Overlaid
 from .tracing.effects import MISSING, Guard
 from .tracing.ledger import Ledger
+from .tracing.selections import Targeted
 from .tracing.state import Carried, HostRandomness, Varies, classified
 from .tracing.surroundings import Surroundings
 from .tracing.tracer import Overlap, Tracer
@@ -44,12 +46,16 @@ def trace(
     too. `carried` knows the places whose numbers change from call to call; those that this trace finds are added.
     """
     shared: list[np.ndarray] = []
+    all_forms = True
     carried = Carried() if carried is None else carried
     while True:
         try:
-            return _traced(Tracer({id(owner) for owner in shared}), function, leaves, spec, to_look, carried)
+            tracer = Tracer({id(owner) for owner in shared}, all_forms)
+            return _traced(tracer, function, leaves, spec, to_look, carried)
         except Overlap as overlap:
             shared.append(overlap.owner)
+        except Targeted:
+            all_forms = False
         except Varies as varies:
             carried.add(varies.places)
 
@@ -189,6 +195,8 @@ def _finished(
     stores, written = outputs.stores(around, carried), outputs.written()
     effects = [(call, *_taken(outputs.resolved, given)) for call, *given in tracer.effects]
     ledger = tracer.ledger if tracer.ledger.entries else None
+    if tracer.selections:
+        tracer.settle_selections(outputs.needed(backward), None if backward is None else backward.graph)
     if ledger is not None:
         ledger.close()
     asked = [] if ledger is None else _asked(ledger)
@@ -196,7 +204,8 @@ def _finished(
     items = [(k, outputs.number(v)) for k, v in late]
     count = len(outputs.numbers)
     saved = [outputs.number(v) for v in (backward.saved if backward is not None else ())]
-    graph.outputs = list(outputs.numbers)
+    graph.outputs = [value for value, _ in outputs.numbers]
+    graph.orders = {number: order for (_, order), number in outputs.numbers.items() if order is not None}
     for memory, state in tracer.sources:
         state.final = None if memory.value is state.value else memory.value
     first = cut(graph, [v for _, v in asked], len(proxies)) if asked and not whole else None
@@ -223,18 +232,29 @@ def _finished(
     )
 
 
+Order = tuple[int, ...] | None  # of dimensions in memory
+
+
 class _Outputs:
-    """The values of a graph that somebody needs, numbered as they are asked for."""
+    """The values of a graph that somebody needs, numbered as they are asked for.
+
+    Tensors get theirs with the dimensions in the order in memory that they have in eager code.
+    """
 
     def __init__(self, tracer: Tracer, proxies: list[tuple[Tensor, Tensor]]) -> None:
         self.tracer, self.proxies = tracer, proxies
-        self.numbers: dict[Value, int] = {}
-        self.users: dict[Value, int] = {}  # the tensor that an output becomes; others get copies of it
+        self.numbers: dict[tuple[Value, Order], int] = {}
+        self.users: dict[int, int] = {}  # the tensor that an output becomes; others get copies of it
         self.positions = {id(proxy): position for position, (proxy, _) in enumerate(proxies)}
         self.known = {id(array) for _, array in tracer.captured}
 
-    def number(self, value: Value) -> int:
-        return self.numbers.setdefault(value, len(self.numbers))
+    def number(self, value: Value, order: Order = None) -> int:
+        return self.numbers.setdefault((value, order), len(self.numbers))
+
+    def needed(self, backward: Any) -> list[Value]:
+        """All that has been asked for, and what the function leaves in the memory of states and for a backward pass."""
+        left = [memory.value for memory, state in self.tracer.sources if memory.value is not state.value]
+        return [*(value for value, _ in self.numbers), *left, *(() if backward is None else backward.saved)]
 
     def resolved(self, x: Any) -> Result:
         """What a plan gives in the place of x."""
@@ -248,9 +268,8 @@ class _Outputs:
         array = x.__dict__["array"]
         if id(array) in self.known and array.__class__ is not Stand:
             return OBJECT, x
-        value = self.tracer.value(x)
-        number = self.number(value)
-        return (OUTPUT if self.users.setdefault(value, id(x)) == id(x) else COPY), number
+        number = self.number(self.tracer.value(x), order_of(array.shape, array.strides))
+        return (OUTPUT if self.users.setdefault(number, id(x)) == id(x) else COPY), number
 
     def stores(self, around: Surroundings, carried: Carried) -> list[tuple[Any, Any, Result]]:
         """What the function left in attributes, containers and gradients: (table, place or argument, key, content)."""

@@ -114,6 +114,18 @@ class ThreadInterpreter(Interpreter):
         """`look` of a tensor that has all values of x, outside of this interpreter's sight."""
 
     @abstractmethod
+    def selected(self, x: Tensor, mask: Tensor, read: Callable[[Tensor, Sequence[Tensor]], Tensor]) -> Tensor:
+        """x[mask]; `read` gives it when the places are known."""
+
+    @abstractmethod
+    def put_selected(self, x: Tensor, mask: Tensor, value: Tensor) -> bool:
+        """x[mask] = value; False: nothing has been done, it needs the places."""
+
+    @abstractmethod
+    def targeted(self, x: Tensor) -> None:
+        """A gradient with respect to x is asked for, whatever made it."""
+
+    @abstractmethod
     def read_grad(self, x: Tensor) -> None:
         """`x.grad` is about to be looked at."""
 

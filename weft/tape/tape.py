@@ -43,6 +43,7 @@ def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
         raise AutogradError("register_hook: cannot register a hook on a tensor that doesn't require gradient")
     if tensor._interpreter is not None:
         return tensor._interpreter.hooked(tensor, hook)
+    told_of([tensor])
     if tensor.node is not None:
         return output_hook(tensor.node, hook)
     if tensor._hooks is None:
@@ -50,6 +51,13 @@ def add_tensor_hook(tensor: Tensor, hook: Callable) -> Handle:
             mode.interpreter.changing(tensor, "_hooks")
         tensor._hooks = {}
     return Handle(tensor._hooks, hook)
+
+
+def told_of(targets: Sequence[Tensor]) -> None:
+    """Gradients of these are asked for."""
+    if switches.interpreting and mode.interpreter is not None:
+        for x in targets:
+            mode.interpreter.targeted(x)
 
 
 # --------------------------------------------------------------------------------------- watching
@@ -364,6 +372,7 @@ def backward(
     targets = _listed(inputs)
     if not targets:
         raise AutogradError("backward: inputs cannot be empty; leave it out to reach every leaf")
+    told_of(targets)
     caught = sweep(
         roots, grads, [edge_of(t) for t in targets], retain_graph=keep, create_graph=create_graph, accumulate=True
     )
@@ -391,6 +400,7 @@ def grad(
             raise AutogradError(
                 f"grad: an input of shape {tuple(target.shape)} does not require grad; call .requires_grad_() first"
             )
+    told_of(targets)
     roots, grads = _starts(_listed(outputs), grad_outputs, "grad")
     for output in _listed(outputs):
         if output._interpreter is not None:

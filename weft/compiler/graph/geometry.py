@@ -17,8 +17,11 @@ __all__ = [
     "Region",
     "common_factors",
     "contiguous_strides",
+    "empty",
     "is_view",
+    "lies_dense",
     "offset_of",
+    "order_of",
     "ordered_strides",
     "pieces_of",
     "squeezed",
@@ -66,6 +69,32 @@ def ordered_strides(shape: Sequence[int], itemsize: int, order: Sequence[int]) -
         strides[d] = step
         step *= max(shape[d], 1)
     return tuple(strides)
+
+
+def order_of(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """The order of dimensions in memory of these strides, the last one densest; None: they follow as they come.
+
+    Dimensions that are repeated, or have one element, go with the next one.
+    """
+    steps, step = [], 0
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        step = abs(stride) if stride and size > 1 else step
+        steps.append(step)
+    steps.reverse()
+    order = tuple(sorted(range(len(shape)), key=lambda d: -steps[d]))
+    return None if order == tuple(range(len(shape))) else order
+
+
+def lies_dense(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether elements fill a piece of memory, the dimensions in any order."""
+    return tuple(strides) == ordered_strides(shape, itemsize, order_of(shape, strides) or range(len(shape)))
+
+
+def empty(shape: Sequence[int], dtype: Any, order: Sequence[int] | None) -> np.ndarray:
+    """Memory of its own for a value whose dimensions follow each other as `order` says."""
+    if order is None:
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, strides=ordered_strides(shape, np.dtype(dtype).itemsize, order))
 
 
 class Geometry:

@@ -173,6 +173,9 @@ class Graph:
         self.nodes: list[Node] = []
         self.states: list[State] = []
         self.outputs: list[Value] = []
+        self.orders: dict[
+            int, tuple[int, ...]
+        ] = {}  # of outputs, by number, that do not lie with the last dimension densest
 
     def add(self, op: Any, inputs: Sequence[Value], params: dict[str, Any] | None = None, line: str = "") -> Node:
         node = Node(op, inputs, params, line)

@@ -16,6 +16,7 @@ from ...ops.core.primitive import View
 from ...random import Generator
 from ...random.stream import BLOCK
 from ...tape.modes import mode
+from .geometry import empty
 from .graph import Argument, Captured, Constant, Draw, Fetched, Graph, Hole, Node, Value
 
 __all__ = ["HostPlan", "compute_node"]
@@ -45,7 +46,7 @@ class HostPlan:
             values.update(zip(node.outputs, self._computed(node, values, arguments), strict=True))
             for v in dying:
                 values.pop(v, None)
-        outputs = [np.array(values[v], order="C") for v in self.graph.outputs]
+        outputs = [_laid_out(values[v], self.graph.orders.get(number)) for number, v in enumerate(self.graph.outputs)]
         written = [(state, values[state.final]) for state in self.graph.states if state.final is not None]
         written = [(state, np.array(value) if value.base is not None else value) for state, value in written]
         for state, value in written:
@@ -66,6 +67,15 @@ class HostPlan:
         if rule is not None:
             return (rule(op, arguments),)
         return compute_node(node, [values[v] for v in node.inputs])
+
+
+def _laid_out(array: np.ndarray, order: Sequence[int] | None) -> np.ndarray:
+    """A copy with its dimensions in that order."""
+    if order is None:
+        return np.array(array, order="C")  # of nothing, where it is a result of a branch that was not taken
+    made = empty(array.shape, array.dtype, order)
+    np.copyto(made, array)
+    return made
 
 
 def compute_node(node: Node, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.references import ALONE, references
+from ..graph.geometry import ordered_strides
 
 __all__ = ["OldGradients"]
 
@@ -26,20 +27,22 @@ class OldGradients:
         self.places = []
         for table, number in places:
             value = plan.graph.outputs[number]
-            self.places.append((table, number if number in plan.late else None, value.shape, value.dtype))
+            order = plan.graph.orders.get(number)
+            strides = ordered_strides(value.shape, value.dtype.itemsize, order or range(len(value.shape)))
+            self.places.append((table, number if number in plan.late else None, (value.shape, strides), value.dtype))
 
     def take(self) -> tuple[dict[int, np.ndarray], list[Any]]:
         """Memory for outputs by number, and what `put_back` needs. The gradients are None from here on."""
         memory: dict[int, np.ndarray] = {}
         held: list[Any] = []
-        for table, number, shape, kind in self.places:
+        for table, number, form, kind in self.places:
             old = table.get("_grad")
             table["_grad"] = None
             if old is None:
                 continue
             array = old.__dict__["array"]
             if number is not None and references(old) == ALONE and references(array) == ALONE + 1:
-                if array.shape == shape and array.dtype == kind and array.base is None and array.flags.carray:
+                if (array.shape, array.strides) == form and array.dtype == kind and _is_own(array):
                     memory[number] = array
                     held.append((table, old))
                     continue
@@ -50,3 +53,7 @@ class OldGradients:
     def put_back(self, held: list[Any]) -> None:
         for table, old in held:
             table["_grad"] = old
+
+
+def _is_own(array: np.ndarray) -> bool:
+    return array.base is None and array.flags.behaved

@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import IndexRangeError
 from ...kernels.operation import NativeForm
 from ...ops.core.tracing import joining, parting, swapping
-from ..graph.geometry import Geometry, contiguous_strides, is_view
+from ..graph.geometry import Geometry, contiguous_strides, is_view, ordered_strides
 from ..graph.graph import Captured, Constant, Draw, Graph, Node, Source, Value
 from ..graph.reference import compute_node
 
@@ -240,14 +240,19 @@ def _copied(graph: Graph, value: Value) -> Value:
 
 
 def separate_results(graph: Graph, geometry: Geometry) -> None:
-    """Give every output and every final value of a state a memory of its own: dense, no views, no sources, none twice."""
+    """Give every output and every final value of a state a memory of its own: dense, no views, no sources, none twice.
+
+    Outputs lie in the order that the graph asks for.
+    """
     taken = set()
 
-    def own(value: Value) -> Value:
+    def own(value: Value, order: tuple[int, ...] | None = None) -> Value:
         view = geometry(value)
-        dense = view.strides == contiguous_strides(value.shape, value.dtype.itemsize)
-        if is_view(value) or isinstance(view.root.node.op, Source) or value in taken or not dense:
+        wanted = ordered_strides(value.shape, value.dtype.itemsize, order or range(len(value.shape)))
+        if is_view(value) or isinstance(view.root.node.op, Source) or value in taken or view.strides != wanted:
             value = _copied(graph, value)
+            if order is not None:
+                geometry.layouts[value] = order
         taken.add(value)
         return value
 
@@ -256,4 +261,4 @@ def separate_results(graph: Graph, geometry: Geometry) -> None:
             state.final = None
         if state.final is not None:
             state.final = own(state.final)
-    graph.outputs = [own(v) for v in graph.outputs]
+    graph.outputs = [own(v, graph.orders.get(number)) for number, v in enumerate(graph.outputs)]

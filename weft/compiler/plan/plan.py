@@ -15,7 +15,7 @@ from ...kernels.pool import get_pool
 from ...runtime import native
 from ..fuse.loops import HostCall, Launch, Lowering
 from ..graph.bodies import Repeat
-from ..graph.geometry import Region
+from ..graph.geometry import Region, empty
 from ..graph.graph import Argument, Captured, Constant, Fetched, Graph, Source, Value
 from ..passes.checks import has_checks, wrong_index
 from .buffers import Layout, address, aligned
@@ -234,7 +234,7 @@ class Plan:
     def _run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
         for position, value in self.arguments:
             array = arguments[position]
-            if not array.flags.c_contiguous:
+            if value.node.op.strides is None and not array.flags.c_contiguous:
                 array = np.ascontiguousarray(array)
             self._point(value, array)
         for fetch, array in self.fetched:
@@ -243,7 +243,7 @@ class Plan:
         for number, value in enumerate(self.outputs):
             array = memory.get(number)
             if array is None:
-                array = np.empty(value.shape, value.dtype)
+                array = empty(value.shape, value.dtype, self.graph.orders.get(number))
             self._point(value, array)
             results.append(array)
         pool = get_pool(self.workers)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
+from ...ops.core import pointwise
 from ...runtime.frames import is_ours
 from ...tape.modes import mode
 from ..graph.graph import Value
@@ -47,6 +48,9 @@ class Memory:
         self.scope = tracer.scopes[-1]  # the body of control flow in which it was made
 
 
+_shape, _size = np.ndarray.shape.__get__, np.ndarray.size.__get__
+
+
 class Stand(np.ndarray):
     """Sizes, strides and address of an array whose values are known only when the plan runs.
 
@@ -57,6 +61,22 @@ class Stand(np.ndarray):
     value: Value | None = None
     version = 0
     origin: np.ndarray | None = None
+    selection: Any = None  # the mask that chose its elements: how many they are should not be known
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        if self.selection is not None:
+            self.selection.look()
+        return _shape(self)
+
+    @property
+    def size(self) -> int:
+        if self.selection is not None and sys._getframe(1).f_globals["__name__"] != pointwise.__name__:
+            self.selection.look()  # there it is only asked whether it is large, before it is known that there is a trace
+        return _size(self)
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     def __array_function__(self, function: Callable, types: Any, args: Any, kwargs: Any) -> Any:
         if function in _GEOMETRIC:
@@ -96,4 +116,6 @@ def stand_in(array: np.ndarray, memory: Memory, value: Value | None) -> Stand:
 
 def plain(stand: Stand) -> np.ndarray:
     """The geometry alone, as an array that NumPy's functions take."""
+    if stand.selection is not None:
+        stand.selection.look()
     return stand.view(np.ndarray)

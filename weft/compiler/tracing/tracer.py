@@ -25,6 +25,7 @@ from ...runtime.locks import fork_safe_lock
 from ...storage import owner_of
 from ...tape.modes import mode, switches
 from ...tensor import Tensor, new, wrap
+from ..graph.geometry import lies_dense
 from ..graph.graph import Argument, Captured, Fetched, Graph, State, Value
 from . import mapped
 from .arrays import Memory, Stand, no_values, plain, stand_in, user_line
@@ -37,6 +38,7 @@ from .handlers import handlers_outside
 from .infer import result_dtype, results_of, strides_like
 from .ledger import Ledger
 from .scope import Scope
+from .selections import Selections
 from .streams import Place, Streams
 
 __all__ = ["Overlap", "Tracer"]
@@ -49,11 +51,12 @@ class Overlap(BaseException):
         self.owner = owner
 
 
-class Tracer(Numbers, Doors):
+class Tracer(Selections, Numbers, Doors):
     """One trace: the graph so far, the memory of every tensor met, and what must be put back at the end."""
 
-    def __init__(self, shared: Collection[int] = ()) -> None:
+    def __init__(self, shared: Collection[int] = (), all_forms: bool = True) -> None:
         super().__init__()
+        self.all_forms = all_forms  # of what a mask has chosen
         self.graph, self.journal, self.streams = Graph(), Journal(), Streams()
         self.shared = shared  # arrays (their identities) of which several overlapping windows are met
         self.windows: dict[int, list[tuple[int, int]]] = {}  # addresses of captured memory, by owner
@@ -150,7 +153,8 @@ class Tracer(Numbers, Doors):
         proxy = new(x.__class__)
         array = x.array
         proxy.__dict__.update(x._user_attributes() | {k: x.__dict__[k] for k in _KEPT if k in x.__dict__})
-        proxy.array = stand_in(array, self.source(Argument(position), array), None)
+        strides = array.strides if lies_dense(array.shape, array.strides, array.itemsize) else None
+        proxy.array = stand_in(array, self.source(Argument(position, strides), array), None)
         return proxy
 
     def constant(self, array: np.ndarray) -> Value:
@@ -262,6 +266,10 @@ class Tracer(Numbers, Doors):
         if self.ledger.entries:
             inputs = [self.ledger.tensor(x) if type(x) is Number else x for x in inputs]
             params = {name: plain_tree(param) for name, param in params.items()}
+        if self.selections and not self.unseen:
+            found = self.densely(primitive, inputs, params)
+            if found is not None:
+                return found
         if isinstance(primitive, View):
             return self._apply_view(primitive, inputs, params)
         if isinstance(primitive, Elementwise):
@@ -317,6 +325,10 @@ class Tracer(Numbers, Doors):
         """Copy `value` into the memory of `target`."""
         if "_fetch" in target.__dict__:
             raise changed_option("a number")
+        if self.selections and not self.unseen:
+            found = self.write_densely(target, value, name)
+            if found is not None:
+                return found
         if self.scopes[-1] is not None:
             self.scopes[-1].check_write(self.stand(target).memory)
         target._check_writable(name)
@@ -351,6 +363,10 @@ class Tracer(Numbers, Doors):
 
     def renewed(self, x: Tensor) -> Tensor:
         """The value and history of x apart from its memory."""
+        if self.selections and not self.unseen:
+            found = self.renewed_selection(x)
+            if found is not None:
+                return found
         copy = self.fresh(self.value(x), np.empty_like(plain(self.stand(x))))
         copy.node, copy._needs_grad = x.node, x._needs_grad
         return copy

@@ -182,6 +182,22 @@ def _as_places(x: Tensor, index: Tensor, d: int) -> tuple[Tensor, ...]:
     return tuple(wrap(i) for i in np.nonzero(contents(index, "a mask as an index")))
 
 
+def _mask_in_front(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
+    """In a trace: a view of x and the mask over its first dimensions that a key means; else None."""
+    if mode.interpreter is None or x._interpreter is not None:
+        return None
+    items = [_item(k) for k in _items(key)]
+    at = next((n for n, item in enumerate(items) if item.__class__ is not int), len(items))
+    mask, *others = items[at:] or [None]
+    if not isinstance(mask, Tensor) or any(isinstance(item, (Tensor, bool)) for item in others):
+        return None
+    if mask.dtype is not dtypes.bool_ or not mask.ndim or mask._interpreter is not None:
+        return None
+    basic, _ = _parsed(x, (*items[:at], *(slice(None),) * mask.ndim, *others))
+    view = x if _is_whole(basic) else SLICE(x, index=tuple(basic))
+    return (view, mask) if tuple(view.shape[: mask.ndim]) == tuple(mask.shape) else None
+
+
 def _is_whole(basic: Sequence[Any]) -> bool:
     return all(i is ALL or i == ALL for i in basic)
 
@@ -201,6 +217,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 except (IndexError, ValueError, TypeError):
                     pass  # the general way says what is wrong
         if window is None:
+            front = _mask_in_front(self, key)
+            if front is not None:
+                return mode.interpreter.selected(*front, lambda x, places: INDEX(x, *places, at=0))
             basic, advanced = _parsed(self, key)
             view = self if advanced and _is_whole(basic) else SLICE(self, index=tuple(basic))
             return _read(view, advanced) if advanced else view
@@ -267,7 +286,8 @@ def _neighbours(dims: Sequence[int]) -> bool:
 
 def _read(view: Tensor, advanced: Advanced) -> Tensor:
     dims, indices = [d for d, _, _ in advanced], [i for _, i, _ in advanced]
-    _check_together(indices)
+    if len(indices) > 1:
+        _shape_of_places(indices)  # refuses those that do not go together
     if mode.interpreter is not None:  # no values yet: the check becomes a part of the graph
         _check_ranges(view, advanced)
     try:
@@ -277,11 +297,6 @@ def _read(view: Tensor, advanced: Advanced) -> Tensor:
     except IndexRangeError:
         _check_ranges(view, advanced)
         raise
-
-
-def _check_together(indices: Sequence[Tensor]) -> None:
-    if len(indices) > 1:
-        _shape_of_places(indices)
 
 
 def _shape_of_places(indices: Sequence[Tensor]) -> tuple[int, ...]:
@@ -314,6 +329,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
             _fill_mask(self, key, value)
             return
         if _written_at_once(self, key, value):
+            return
+        front = _mask_in_front(self, key)
+        if front is not None and mode.interpreter.put_selected(*front, as_value(front[0], value)):
             return
         basic, advanced = _parsed(self, key)
         view = ALIAS(self) if _is_whole(basic) else SLICE(self, index=tuple(basic))

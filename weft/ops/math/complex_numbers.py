@@ -53,8 +53,8 @@ class ComplexFrom(Elementwise):
     name, public, categories, domain = "complex", False, (FLOAT, FLOAT), (-2.0, 2.0)
 
     def reference(self, real, imag):
-        shape, kind = np.broadcast_shapes(real.shape, imag.shape), dtypes.from_numpy_dtype(real.dtype).to_complex()
-        result = np.empty(shape, kind.np)  # not real + 1j * imag, where 0 · inf would be NaN
+        kind = dtypes.from_numpy_dtype(real.dtype).to_complex()
+        result = np.empty_like(np.logical_and(real, imag), kind.np)  # not real + 1j * imag, where 0 · inf would be NaN
         result.real, result.imag = real, imag
         return result
 
