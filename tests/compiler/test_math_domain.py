@@ -7,6 +7,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import special
 
 import weft
 from weft.kernels.llvm import jit
@@ -83,6 +84,37 @@ def test_at_many_points(name, kind):
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"] if jit.Target.host().arch == "x86_64" else [])
 def test_angles_on_older_processors(name, kind, target):
     check(TRUTHS[name], kind, 400, target)
+
+
+ODD = "expm1 log1p tanh sinh asinh atanh asin atan sin tan erf erfinv i1 i1e j1".split()
+AT_LIMITS = {  # where NumPy and SciPy have no such function, or another name for it
+    "sigmoid": special.expit,
+    "sin_pi": lambda x: np.where(np.isfinite(x), x * 0, np.nan),
+    "cos_pi": lambda x: np.where(np.isfinite(x), 1.0, np.nan),
+    "sinc": lambda x: np.where(np.isinf(x), np.nan, np.sinc(x)),  # sin(∞) is NaN; PyTorch and NumPy say so, too
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "lgamma": lambda x: np.where(np.isinf(x), np.inf, special.gammaln(x)),  # C and PyTorch: ∞ at −∞
+    "polygamma(1)": lambda x: special.polygamma(1, x),
+    "polygamma(2)": lambda x: special.polygamma(2, x),
+    "polygamma(5)": lambda x: special.polygamma(5, x),
+    "spherical_bessel_j0": lambda x: special.spherical_jn(0, x),
+    "airy_ai": lambda x: special.airy(x)[0],
+    **{name: getattr(np, "arc" + name[1:]) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+}
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_zeros_infinities_and_nan(name, kind):
+    """As in NumPy and SciPy; odd functions keep the sign of 0."""
+    dtype, _ = KINDS[kind]
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan], dtype)
+    (found,) = run([Case(TRUTHS[name].native, [x], dtype)], jit.Target.named("host"))
+    truth = AT_LIMITS.get(name) or getattr(np, name, None) or getattr(special, name)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found, truth(x.astype(np.float64)).astype(dtype), rtol=1e-15)
+    if name in ODD:
+        np.testing.assert_array_equal(np.signbit(found[:2]), [False, True])
 
 
 # ---------------------------------------------------------------- tensors

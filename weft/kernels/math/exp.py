@@ -271,8 +271,25 @@ class Exponentials(Tools):
 
     def _power_in_pairs(self, size: Any, y: Any) -> Any:
         """|x|ʸ of f64 with the logarithm and its product with y carried as sums of two numbers."""
-        form, (high, low) = FORMATS["f64"], tables.LN2["f64"]
-        e, m, _ = self._split(size)
+        form = FORMATS["f64"]
+        total, error = self._log_in_pairs(size)
+        exponent = self.clamp(y, -1e25, 1e25)
+        product, product_low = self.two_product(total, exponent)
+        product_low = product_low + error * exponent
+        outside = self.abs(product) > 800.0
+        product_low = self.select(outside, 0.0, product_low)
+        product = self.clamp(product, -800.0, 800.0)
+        n, r, _ = self._reduced(product)
+        power = self.polynomial(r + product_low, (1.0, 1.0, *tables.EXP["f64"]))
+        power = self.scaled(power, n - form.shifter)
+        falling = y < 0.0
+        power = self.select(size.eq(0.0), self.select(falling, self.const("f64", math.inf, y.lanes), 0.0), power)
+        return self.select(size.eq(math.inf), self.select(falling, self.const("f64", 0.0, y.lanes), math.inf), power)
+
+    def _log_in_pairs(self, x: Any) -> tuple[Any, Any]:
+        """log x of positive finite f64 as a sum of two numbers."""
+        high, low = tables.LN2["f64"]
+        e, m, _ = self._split(x)
         f = m - 1.0
         denominator, rest = self.two_sum(m, self.const("f64", 1.0, m.lanes))
         inverse = 1.0 / denominator
@@ -288,19 +305,7 @@ class Exponentials(Tools):
         total, error = self.two_sum(e * high, s * 2.0)
         total, more = self.two_sum(total, third)
         error = error + (more + (s_low * 2.0 + tail + e * low))
-        total, error = self.two_sum(total, error)
-        exponent = self.clamp(y, -1e25, 1e25)
-        product, product_low = self.two_product(total, exponent)
-        product_low = product_low + error * exponent
-        outside = self.abs(product) > 800.0
-        product_low = self.select(outside, 0.0, product_low)
-        product = self.clamp(product, -800.0, 800.0)
-        n, r, _ = self._reduced(product)
-        power = self.polynomial(r + product_low, (1.0, 1.0, *tables.EXP["f64"]))
-        power = self.scaled(power, n - form.shifter)
-        falling = y < 0.0
-        power = self.select(size.eq(0.0), self.select(falling, self.const("f64", math.inf, y.lanes), 0.0), power)
-        return self.select(size.eq(math.inf), self.select(falling, self.const("f64", 0.0, y.lanes), math.inf), power)
+        return self.two_sum(total, error)
 
     def _integer_power(self, x: Any, y: Any) -> Any:
         """xⁿ by repeated squaring, wrapping around; 1 / xⁿ rounded towards 0 for n < 0."""

@@ -19,20 +19,16 @@ class Gamma(Tools):
     """The part of `Math` around Γ. Those of f32 go through f64."""
 
     def lgamma(self, x: Any) -> Any:
-        """log |Γ(x)|; in f64 within 5 ulp for x > 0, and of the largest term of the reflection for x < 0."""
+        """log |Γ(x)|; for x < 0 relative to the largest term of the reflection."""
         if x.kind == "f32":
-            return self.cast(self.lgamma(self.cast(x, "f64")), "f32")
+            return self.cast(self._lgamma(self.cast(x, "f64"), self._lgamma_shortly), "f32")
+        return self._lgamma(x, self._lgamma_closely)
+
+    def _lgamma(self, x: Any, positive: Any) -> Any:
+        """In f64, by `positive`: (log Γ(1 + a), log Γ(size)), with a = size where that is less than 1."""
         size = self.abs(x)
-        small, large = size < 1.0, size >= 8.0
-        a, factors = self._descended(size)
-        product = self.const("f64", 1.0, x.lanes)
-        for _, factor in factors:
-            product = product * factor
-        unit = a * (a - 1.0) * self.polynomial(a - 0.5, tables.LGAMMA)  # log Γ(1 + a)
-        low = self.log(self.select(small | large, size, product))
-        far = (size - 0.5) * (low - 1.0) + (0.5 * math.log(2 * math.pi) - 0.5)
-        far = far + self.polynomial(1.0 / (size * size), tables.STIRLING) / size
-        right = self.select(large, far, unit + self.select(small, -low, low))
+        small = size < 1.0
+        unit, right = positive(size)
         # Γ(x) Γ(−x) = −π / (x sin πx); for |x| < 1 the logarithms of x cancel
         turned = self.select(size < 1e-9, size, self.abs(self.sin_pi(size)) * (1 / math.pi))
         turned = self.select(small, turned, turned * size)
@@ -40,26 +36,72 @@ class Gamma(Tools):
         y = self.select(x < 0.0, left, right)
         return self.select(self.isinf(x) | ((x <= 0.0) & self.floor(x).eq(x)), math.inf, y)
 
+    def _lgamma_shortly(self, size: Any) -> tuple[Any, Any]:
+        """Within 5 ulp: for results that are rounded to f32."""
+        small, large = size < 1.0, size >= 8.0
+        a, factors = self._descended(size)
+        product = self.const("f64", 1.0, size.lanes)
+        for _, factor in factors:
+            product = product * factor
+        unit = a * (a - 1.0) * self.polynomial(a - 0.5, tables.LGAMMA)
+        low = self.log(self.select(small | large, size, product))
+        far = (size - 0.5) * (low - 1.0) + (0.5 * math.log(2 * math.pi) - 0.5)
+        far = far + self.polynomial(1.0 / (size * size), tables.STIRLING) / size
+        return unit, self.select(large, far, unit + self.select(small, -low, low))
+
+    def _lgamma_closely(self, size: Any) -> tuple[Any, Any]:
+        """Within 2 ulp: no sum of terms that cancel. Between ½ and 3 a polynomial each for [½, 1), [1, 2) and [2, 3)."""
+        little, large = size < 0.5, size >= 8.0
+        a = self.select(size < 1.0, size, size - 1.0)
+        unit = a * (a - 1.0) * self.polynomial(a - 0.5, tables.LGAMMA)
+        below = (size - 1.0) * self.polynomial(size - 0.75, tables.LGAMMA_BELOW)
+        b, product = self._descended_to_two(size)
+        two = (b - 2.0) * self.polynomial(b - 2.5, tables.LGAMMA_TWO)
+        low, rest = self._log_in_pairs(self.clamp(self.select(little | large, size, product), 5e-324, 1e308))
+        near = self.select(little, unit - low, self.select(size < 2.0, self.select(size < 1.0, below, unit), two + low))
+        times = size - 0.5
+        far, lost = self.two_product(times, low - 1.0)
+        lost = lost + (times * rest + self.polynomial(1.0 / (size * size), tables.STIRLING) / size)
+        far = far + (lost + (0.5 * math.log(2 * math.pi) - 0.5))
+        far = self.select(size > 1e305, (low - 1.0) * size, far)  # the second number may be inf − inf
+        return unit, self.select(size.eq(0.0), math.inf, self.select(large, far, near))
+
+    def _descended_to_two(self, size: Any) -> tuple[Any, Any]:
+        """(b, product) with Γ(size) = product · Γ(b) and 2 ≤ b < 3, for 2 ≤ size < 8; product is 1 below."""
+        b, product = size, self.const("f64", 1.0, size.lanes)
+        for step in range(1, 6):
+            inside = size >= step + 2.0
+            b = self.select(inside, size - float(step), b)
+            product = product * self.select(inside, size - float(step), 1.0)
+        return b, product
+
     def digamma(self, x: Any) -> Any:
-        """ψ(x) = d log Γ(x) / dx; in f64 within 5 ulp for x > 0, and of the largest term of the reflection for x < 0."""
+        """ψ(x) = d log Γ(x) / dx; for x < 0 relative to the largest term of the reflection."""
         if x.kind == "f32":
             return self.cast(self.digamma(self.cast(x, "f64")), "f32")
         size = self.abs(x)
         small = size < 1.0
-        a, factors = self._descended(size)
+        a, b = self.select(small, size, size - 1.0), size
         above, below = self.const("f64", 0.0, x.lanes), self.const("f64", 1.0, x.lanes)  # of the sum of 1 / factor
-        for inside, factor in factors:
+        for step in range(1, 6):
+            inside = size >= step + 2.0
+            factor = self.select(inside, size - float(step), 1.0)
+            b = self.select(inside, factor, b)
             above = self.select(inside, above * factor + below, above)
             below = below * factor
+        two = self.polynomial(b - 2.5, tables.DIGAMMA_TWO) + above / below  # nothing in it cancels
         zero, zero_low = tables.DIGAMMA_ZERO
         unit = ((a - zero) - zero_low) * self.polynomial(a - 0.5, tables.DIGAMMA)  # ψ(1 + a)
         inverse = 1.0 / size
         w = inverse * inverse
         far = self.log(size) - (0.5 * inverse + w * self.polynomial(w, tables.DIGAMMA_TAIL))
-        right = self.select(size >= 8.0, far, unit + self.select(small, -inverse, above / below))
+        near = self.select(small, unit - inverse, self.select(size < 2.0, unit, two))
+        right = self.select(size >= 8.0, far, near)
         # ψ(−x) = ψ(x) + 1/x + π / tan πx; for |x| < 1 the inverses of x cancel
         turn = self.sin_pi(size)
-        left = self.select(small, unit, right + inverse) + math.pi * self.cos_pi(size) / turn
+        series = inverse - size * (math.pi**2 / 3 + math.pi**4 / 45 * (size * size))
+        turned = self.select(size < 1e-3, series, math.pi * self.cos_pi(size) / turn)
+        left = self.select(small, unit, right + inverse) + turned
         y = self.select(x < 0.0, self.select(turn.eq(0.0), math.nan, left), right)
         return self.select(x.eq(0.0), self.copysign(self.const("f64", math.inf, x.lanes), -x), y)
 

@@ -11,6 +11,7 @@ from .tools import FORMATS, Tools
 __all__ = ["Errors"]
 
 ROOT_HALF = (0.7071067811865476, -4.833646656726457e-17)  # √½ and its rounding error
+ROOT_TWO_LOW = -9.667293313452913e-17  # the rounding error of √2
 
 
 class Errors(Tools):
@@ -59,12 +60,13 @@ class Errors(Tools):
         return self.select(x < 0.0, 2.0 * grown - y, y)
 
     def log_ndtr(self, x: Any) -> Any:
-        """log of the standard normal distribution function, accurate far to the left (within 4 ulp)."""
+        """log of the standard normal distribution function, accurate far to the left."""
         if x.kind == "f32":
             return self.cast(self.log_ndtr(self.cast(x, "f64")), "f32")
-        z = x * -ROOT_HALF[0]
-        left = self.log(0.5 * self._erfcx_tail(self.clamp(z, 0.7, 1e300), tables.ERFCX)[0]) - x * 0.5 * x
-        return self.select(x < -1.0, left, self.log1p(-self.ndtr(-x)))
+        far, p = x < -1.0, self.ndtr(-self.abs(x))
+        tail = 0.5 * self._erfcx_tail(self.clamp(x * -ROOT_HALF[0], 0.7, 1e300), tables.ERFCX)[0]
+        left = self.log(self.select(far, tail, p)) - self.select(far, x * 0.5 * x, 0.0)
+        return self.select(x < 0.0, left, self.log1p(-p))
 
     def _erfcx_tail(self, x: Any, coefficients: Any) -> tuple[Any, Any]:
         """exp(x²) erfc x for x ≥ 0.7 in f64, as a sum of two numbers."""
@@ -83,6 +85,8 @@ class Errors(Tools):
         if rest is not None:
             lost = lost + 2.0 * x * rest
         q, q_low = self._erfcx_tail(x, tables.ERFCX_SHORT if short else tables.ERFCX)
+        if rest is not None:
+            q_low = q_low + rest * (2.0 * x * q - 2 / math.sqrt(math.pi))
         n, r, _ = self._reduced(-square)
         r = r - lost
         grown = r + r * r * self.polynomial(r, tables.EXP_SHORT if short else tables.EXP["f64"])
@@ -102,18 +106,36 @@ class Errors(Tools):
 
     # ------------------------------------------------------------------------------------ inverses
     def erfinv(self, x: Any) -> Any:
-        """The y with erf y = x, for x in [−1, 1]; within 4 ulp."""
+        """The y with erf y = x, for x in [−1, 1]."""
+        if x.kind == "f32":
+            wide = self.abs(self.cast(x, "f64"))
+            return self.copysign(self.cast(self._inverse(wide, 1.0 - wide), "f32"), x)
         size = self.abs(x)
-        return self.copysign(self._inverse(size, 1.0 - size), x)
+        y = self._inverse(size, 1.0 - size)
+        return self.copysign(y - self._inverse_error(y, size, 1.0 - size), x)
 
     def ndtri(self, p: Any) -> Any:
-        """The quantile of the standard normal distribution, √2 erfinv(2p − 1), also for denormal p; 4 ulp in f64."""
+        """The quantile of the standard normal distribution, √2 erfinv(2p − 1), also for denormal p."""
+        wide = self.cast(p, "f64")
+        low = wide < 0.5
+        beyond = 2.0 * self.select(low, wide, 1.0 - wide)
+        y = self._inverse(1.0 - beyond, beyond)
         if p.kind == "f32":
-            return self.cast(self.ndtri(self.cast(p, "f64")), "f32")
-        low = p < 0.5
-        beyond = 2.0 * self.select(low, p, 1.0 - p)
-        y = math.sqrt(2) * self._inverse(1.0 - beyond, beyond)
+            y = math.sqrt(2) * y
+            return self.cast(self.select(low, -y, y), "f32")
+        error = self._inverse_error(y, 1.0 - beyond, beyond)
+        low_part = self.select(y < math.inf, y * ROOT_TWO_LOW - error * math.sqrt(2), 0.0)
+        y = self.fma(y, math.sqrt(2), low_part)
         return self.select(low, -y, y)
+
+    def _inverse_error(self, y: Any, x: Any, beyond: Any) -> Any:
+        """y less the number with erf y = x, for y near it, in f64: one step of Newton's method; 0 far out, where the
+        numbers are denormal."""
+        size = self.clamp(y, 0.0, 27.0)
+        near = (size - x) + size * self.polynomial(size * size, tables.ERF_SMALL["f64"])
+        off = self.select(size < 0.75, near, beyond - self._erfc_tail(size))
+        error = off * (math.sqrt(math.pi) / 2) * self.exp(size * size)
+        return self.select((beyond > 1e-290) & (beyond <= 1.0), error, 0.0)
 
     def _inverse(self, x: Any, beyond: Any) -> Any:
         """The y ≥ 0 with erf y = x, where beyond = 1 − x; ∞ for 0 beyond, NaN for less."""

@@ -79,10 +79,16 @@ class Trigonometry(Angles):
         return self.bitcast(n + form.shifter, form.whole), r, lost + left * (2 * low)
 
     def sinc(self, x: Any) -> Any:
-        """sin πx / πx, and 1 at 0; within 2.5 ulp."""
-        half_pi, low, _ = tables.HALF_PI[x.kind]
+        """sin πx / πx, and 1 at 0."""
+        half_pi, low, _ = tables.HALF_PI["f64"]
         q, r, rest = self._half_turns(x)
-        far = self._wave(q, r, rest) / self.fma(x, 2 * half_pi, x * (2 * low))
+        wide = self.clamp(self.cast(x, "f64"), -1e300, 1e300)
+        wave = self.cast(self._wave(q, r, rest), "f64")
+        angle, lost = self.two_product(wide, self.const("f64", 2 * half_pi, x.lanes))
+        far = wave / angle
+        if x.kind == "f64":
+            far = far - far * ((lost + wide * (2 * low)) / angle)
+        far = self.cast(far, x.kind)
         near = 1.0 + r * r * self.polynomial(r * r, tables.SIN[x.kind])
         return self.select(self.abs(x) <= 0.25, near, far)
 
