@@ -41,6 +41,34 @@ def crossed(x):
     return F.cross_entropy(x, weft.arange(len(x)) % x.shape[1])
 
 
+def summed(results):
+    """The first result, with all others added to one of its elements: their bits count, too."""
+    first, *others = results
+    return first + sum(x.sum() for x in others)
+
+
+WIDE, TALL = normal(220, 220), normal(300, 150)
+MATRICES = {
+    "inverse": (weft.linalg.inv, [normal(600, 600)]),
+    "solve": (weft.linalg.solve, [WIDE, normal(220, 130)]),
+    "solve many": (weft.linalg.solve, [normal(3, 130, 130), normal(3, 130, 70)]),
+    "svd": ((lambda x: summed(weft.linalg.svd(x, full_matrices=False))), [TALL]),
+    "eigh": ((lambda x: summed(weft.linalg.eigh(x + x.mT))), [normal(301, 301)]),
+    "eigenvalues": ((lambda x: weft.linalg.eigvalsh(x + x.mT)), [WIDE]),
+    "cholesky": ((lambda x: weft.linalg.cholesky(x @ x.mT + 220 * weft.eye(220))), [WIDE]),
+    "qr": ((lambda x: summed(weft.linalg.qr(x))), [TALL]),
+    "lstsq": ((lambda x, y: weft.linalg.lstsq(x, y).solution), [TALL, normal(300, 20)]),
+    "pinv": (weft.linalg.pinv, [TALL]),
+    "determinant": ((lambda x: weft.linalg.slogdet(x).logabsdet), [WIDE]),
+    "lu": ((lambda x: weft.linalg.lu_factor(x).LU), [WIDE]),
+    "triangular": (
+        (lambda x, y: weft.linalg.solve_triangular(x, y, upper=True)),
+        [WIDE + 30 * np.eye(220, dtype="f4"), WIDE],
+    ),
+    "exponential": (weft.matrix_exp, [WIDE / 100]),
+}
+
+
 CASES = {
     "sum": ((lambda x: (x * x).sum()), [normal(300_001)]),
     "sum of columns": ((lambda x: (x * x).sum(0)), [normal(5003, 67)]),
@@ -71,6 +99,7 @@ CASES = {
         (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
         [normal(2, 3, 70, 16), normal(2, 3, 71, 16)[:, :, :70].copy(), normal(2, 3, 70, 16)],
     ),
+    **{f"linalg: {name}": case for name, case in MATRICES.items()},
     "embedding": (embedded, [normal(50, 64)]),
     "cross entropy": (crossed, [normal(5003, 10)]),
 }

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import pathlib
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +24,10 @@ _requested: int | None = None
 
 
 @functools.cache
-def _blas_functions(what: str) -> list[ctypes._CFuncPtr]:
-    """The functions that get or set the threads of every OpenBLAS that came with NumPy; none of another library."""
-    package = pathlib.Path(np.__file__).parent
-    folders = [package.parent / "numpy.libs", package / ".dylibs"]
+def _blas_functions(what: str, name: str = "numpy") -> list[ctypes._CFuncPtr]:
+    """The functions that get or set the threads of every OpenBLAS that came with NumPy (or SciPy); none of another library."""
+    package = pathlib.Path(sys.modules[name].__file__).parent
+    folders = [package.parent / f"{name}.libs", package / ".dylibs"]
     found = []
     for path in (p for folder in folders if folder.is_dir() for p in folder.iterdir() if "openblas" in p.name):
         try:
@@ -48,27 +49,31 @@ def set_num_threads(count: int) -> None:
 
 
 class _OneBlasThread:
-    """`with ONE_BLAS_THREAD:` products by OpenBLAS on one thread, whichever thread of Python asks for them."""
+    """`with ONE_BLAS_THREAD:` OpenBLAS on one thread, whichever thread of Python asks for it; also SciPy's, once it is there."""
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._before = fork_safe_lock(), 0, 1
+        self._lock, self._inside = fork_safe_lock(), 0
+        self._held: dict[str, list[int]] = {}  # threads before, of the libraries of a package
 
     def __enter__(self) -> None:
         with self._lock:
             self._inside += 1
-            if self._inside == 1:
-                self._before = max((get() for get in _blas_functions("get")), default=1)
-                self._set(1)
+            for name in ("numpy", "scipy") if "scipy.linalg" in sys.modules else ("numpy",):
+                if name not in self._held:
+                    self._held[name] = [get() for get in _blas_functions("get", name)]
+                    self._set(name, [1] * len(self._held[name]))
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._set(self._before)
+                for name, before in self._held.items():
+                    self._set(name, before)
+                self._held.clear()
 
-    def _set(self, count: int) -> None:
-        if self._before > 1:
-            for setter in _blas_functions("set"):
+    def _set(self, name: str, counts: Sequence[int]) -> None:
+        for setter, before, count in zip(_blas_functions("set", name), self._held[name], counts, strict=True):
+            if before > 1:
                 setter(count)
 
 

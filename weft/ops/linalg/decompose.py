@@ -16,6 +16,7 @@ from ..core.results import named_result
 from ..math.elementwise import conj, where
 from ..shape.join import cat
 from .matrix import (
+    ByLapack,
     adjoint,
     each_matrix,
     first_failure,
@@ -33,7 +34,7 @@ __all__ = ["QR"]
 # ------------------------------------------------------------------------------------------- Cholesky
 
 
-class Cholesky(Opaque):
+class Cholesky(ByLapack, Opaque):
     """L with A = L Lᴴ, read from the lower triangle, and LAPACK's info for every matrix.
 
     gᴬ = L⁻ᴴ Φ(Lᴴ gᴸ) L⁻¹, made Hermitian; Φ keeps the lower triangle and half of the diagonal.
@@ -68,7 +69,7 @@ def _cholesky_one(a: np.ndarray) -> tuple[np.ndarray, np.int32]:
     return factor, np.int32(info)
 
 
-class CholeskySolve(Opaque):
+class CholeskySolve(ByLapack, Opaque):
     """X with L Lᴴ X = B (or Uᴴ U X = B), reading one triangle of the factor.
 
     With gᴮ = A⁻¹ g and C = −(gᴮ Xᴴ + X gᴮᴴ): gᴸ = C L, gᵁ = U C, not cut to the triangle, as PyTorch has it.
@@ -154,7 +155,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
 # ------------------------------------------------------------------------------------------------- QR
 
 
-class Qr(Opaque):
+class Qr(ByLapack, Opaque):
     """Q, R with A = Q R, Q with orthonormal columns, R upper triangular with real diagonal."""
 
     leading = 2
@@ -234,7 +235,7 @@ def qr(input: Tensor, some: bool = True) -> QrResult:
     return linalg_qr(input, "reduced" if some else "complete")
 
 
-class Geqrf(Opaque):
+class Geqrf(ByLapack, Opaque):
     """LAPACK's compact QR: R above, the reflectors below the diagonal, and their factors τ."""
 
     differentiable, leading = False, 2

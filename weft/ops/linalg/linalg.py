@@ -18,14 +18,14 @@ from ..math.elementwise import where
 from ..shape.join import stack
 from .contract import product
 from .decompose import QR
-from .matrix import adjoint, need_inexact, need_matrices, need_square
+from .matrix import ByLapack, adjoint, need_inexact, need_matrices, need_square
 from .solve import INVERSE
 from .spectral import EIGVALSH, SVD, SVDVALS, converged
 
 # --------------------------------------------------------------------------------------- pseudo-inverse
 
 
-class Pinv(Opaque):
+class Pinv(ByLapack, Opaque):
     """A⁺ = V S⁺ Uᴴ; singular values at or below max(atol, rtol · s₁) count as 0.
 
     With Y = A⁺: gᴬ = −Yᴴ g Yᴴ + (1 − A Y) gᴴ Y Yᴴ + Yᴴ Y gᴴ (1 − Y A)

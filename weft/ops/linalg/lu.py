@@ -12,13 +12,23 @@ from ...tensor import Tensor, wrap
 from ..core.primitive import Opaque, operation
 from ..core.results import named_result
 from ..shape.join import cat
-from .matrix import adjoint, each_matrix, first_failure, identity, lapack, need_inexact, need_matrices, need_square
+from .matrix import (
+    ByLapack,
+    adjoint,
+    each_matrix,
+    first_failure,
+    identity,
+    lapack,
+    need_inexact,
+    need_matrices,
+    need_square,
+)
 from .solve import TRIANGULAR
 
 # ------------------------------------------------------------------------------------------------- LU
 
 
-class Lu(Opaque):
+class Lu(ByLapack, Opaque):
     """L (below the diagonal) and U packed in one matrix with A = P L U, pivots from 1, LAPACK's info.
 
     For square A: gᴬ = P L⁻ᴴ (tril₋₁(Lᴴ gL) + triu(gU Uᴴ)) U⁻ᴴ; the rest of a rectangular one follows from
@@ -218,7 +228,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------------------ LDL
 
 
-class Ldl(Opaque):
+class Ldl(ByLapack, Opaque):
     """LAPACK's packed A = L D Lᵀ (or Lᴴ) from the lower triangle, its pivots and info."""
 
     differentiable, leading = False, 2
@@ -240,7 +250,7 @@ def _ldl_one(a: np.ndarray, routine: str) -> tuple[Any, ...]:
     return np.tril(packed), pivots.astype(np.int32), np.int32(info)
 
 
-class LdlSolve(Opaque):
+class LdlSolve(ByLapack, Opaque):
     """X with A X = B from the packed L D Lᵀ: blocks of D of size 1 (positive pivot) or 2 (negative)."""
 
     differentiable = False

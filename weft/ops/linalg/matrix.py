@@ -11,11 +11,14 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import ArgumentError, DtypeError, LinAlgError, ShapeError
+from ...runtime.threads import ONE_BLAS_THREAD, get_num_threads
 from ...tensor import Tensor, wrap
 from .contract import adjoint
 
+UNSHARED = 1 << 10  # elements of matrices for which no BLAS takes several threads
 EXACT = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
 __all__ = [
+    "ByLapack",
     "adjoint",
     "each_matrix",
     "first_failure",
@@ -75,7 +78,24 @@ def lapack(name: str, kind: np.dtype) -> Callable:
     from scipy.linalg import lapack as routines
 
     full = {"f": "s", "d": "d", "F": "c", "D": "z"}[kind.char] + name
-    return getattr(routines, full, None) or getattr(blas, full)
+    routine = getattr(routines, full, None) or getattr(blas, full)
+
+    @functools.wraps(routine)
+    def alone(*args: Any, **options: Any) -> Any:
+        with ONE_BLAS_THREAD:
+            return routine(*args, **options)
+
+    return alone
+
+
+class ByLapack:
+    """Of primitives that LAPACK computes: on one thread, because how BLAS shares its work out shows in the last bits."""
+
+    def compute(self, *arrays: Any, **params: Any) -> Any:
+        if get_num_threads() == 1 or all(math.prod(a.shape[-2:]) <= UNSHARED for a in arrays):
+            return self.reference(*arrays, **params)
+        with ONE_BLAS_THREAD:
+            return self.reference(*arrays, **params)
 
 
 def each_matrix(function: Callable, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:

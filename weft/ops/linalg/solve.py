@@ -20,6 +20,7 @@ from ..math.elementwise import conj, where
 from ..shape.join import cat
 from .contract import product
 from .matrix import (
+    ByLapack,
     adjoint,
     each_matrix,
     first_failure,
@@ -39,7 +40,7 @@ SINGULAR = (
 # -------------------------------------------------------------------------------------- primitives
 
 
-class SolveTriangular(Opaque):
+class SolveTriangular(ByLapack, Opaque):
     """X with A X = B for triangular A; the other triangle (and a unit diagonal) of A is not read."""
 
     leading = 2
@@ -66,7 +67,7 @@ def _triangle(x: Tensor, upper: bool, unit: bool) -> Tensor:
     return x.triu(int(unit)) if upper else x.tril(-int(unit))
 
 
-class Solve(Opaque):
+class Solve(ByLapack, Opaque):
     """X with A X = B, and LAPACK's info for every matrix."""
 
     leading = 2
@@ -93,7 +94,7 @@ def _solve_one(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.int32]:
     return lapack("getrs", a.dtype)(factors, pivots, b)[0], np.int32(0)
 
 
-class Inverse(Opaque):
+class Inverse(ByLapack, Opaque):
     """A⁻¹, and LAPACK's info for every matrix (a singular one gives infinities)."""
 
     leading = 2
@@ -122,7 +123,7 @@ def _invert_one(a: np.ndarray) -> tuple[np.ndarray, np.int32]:
     return (np.full(a.shape, np.inf, a.dtype) if info else np.linalg.inv(a)), np.int32(info)
 
 
-class Det(Opaque):
+class Det(ByLapack, Opaque):
     """det A; its gradient is the matrix of cofactors, which exists for singular matrices too."""
 
     leading = 2
@@ -134,7 +135,7 @@ class Det(Opaque):
         return (g.unsqueeze(-1).unsqueeze(-1) * conj(COFACTOR(a)),)
 
 
-class Cofactor(Opaque):
+class Cofactor(ByLapack, Opaque):
     """C = ∂ det A / ∂A = det A · A⁻ᵀ, by singular values: det(U) det(V) · Ū diag(Πⱼ≠ᵢ sⱼ) V̄ᴴ."""
 
     leading = 2
@@ -153,7 +154,7 @@ class Cofactor(Opaque):
         return (conj((total * y - y @ h.transpose(-2, -1) @ y) / scale),)
 
 
-class Slogdet(Opaque):
+class Slogdet(ByLapack, Opaque):
     """sign(det A) and log |det A|."""
 
     leading = 2
@@ -170,7 +171,7 @@ class Slogdet(Opaque):
         return (weight.unsqueeze(-1).unsqueeze(-1) * back,)
 
 
-class MatrixExp(Opaque):
+class MatrixExp(ByLapack, Opaque):
     """Σ Aᵏ/k!; the gradient is a block of the exponential of [[Aᴴ, g], [0, Aᴴ]]."""
 
     leading = 2

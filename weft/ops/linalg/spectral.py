@@ -18,7 +18,7 @@ from ..core.primitive import Opaque, operation
 from ..core.results import named_result
 from ..math.complex_numbers import complex_from
 from ..math.elementwise import conj, where
-from .matrix import adjoint, first_failure, need_finite, need_inexact, need_matrices, need_square
+from .matrix import ByLapack, adjoint, first_failure, need_finite, need_inexact, need_matrices, need_square
 from .solve import SOLVE
 
 __all__ = ["EIGVALSH", "SVD", "SVDVALS", "converged", "eigvals", "svdvals"]
@@ -60,7 +60,7 @@ def _diagonal_imaginary(x: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------- eigenvalues
 
 
-class Eigh(Opaque):
+class Eigh(ByLapack, Opaque):
     """Λ, V with A = V Λ Vᴴ for Hermitian A, of which only one triangle is read.
 
     gᴬ = V (diag gΛ + (Vᴴ gV) ∘ 1/(λⱼ − λᵢ)) Vᴴ
@@ -79,7 +79,7 @@ class Eigh(Opaque):
         return (scaled @ adjoint(vectors),)
 
 
-class Eigvalsh(Opaque):
+class Eigvalsh(ByLapack, Opaque):
     """The eigenvalues of a Hermitian matrix alone; gᴬ = V diag(g) Vᴴ."""
 
     leading = 2
@@ -92,7 +92,7 @@ class Eigvalsh(Opaque):
         return ((vectors * g.unsqueeze(-2)) @ adjoint(vectors),)
 
 
-class Eig(Opaque):
+class Eig(ByLapack, Opaque):
     """Λ, V with A V = V Λ, both complex, the columns of V of length 1.
 
     gᴬ = V⁻ᴴ (diag gΛ + (Vᴴ gV − VᴴV Re diag(Vᴴ gV)) ∘ 1/conj(λⱼ − λᵢ)) Vᴴ
@@ -120,7 +120,7 @@ def _eig_slope(g_values: Tensor, g_vectors: Tensor, values: Tensor, vectors: Ten
     return SOLVE(back, total, check="linalg.eig")[0]
 
 
-class Eigvals(Opaque):
+class Eigvals(ByLapack, Opaque):
     """The eigenvalues of a general matrix alone."""
 
     leading = 2
@@ -191,7 +191,7 @@ def eigvals(A: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------- singular values
 
 
-class Svd(Opaque):
+class Svd(ByLapack, Opaque):
     """U, S, Vᴴ with A = U diag(S) Vᴴ, S in descending order.
 
     With Fᵢⱼ = 1/(sⱼ² − sᵢ²), Gᵤ = Uᴴ gU, Gᵥ = Vᴴ gV and skew(X) = X − Xᴴ:
@@ -231,7 +231,7 @@ def _svd_slope(gu: Tensor, gs: Tensor, gvh: Tensor, u: Tensor, s: Tensor, vh: Te
     return slope
 
 
-class Svdvals(Opaque):
+class Svdvals(ByLapack, Opaque):
     """The singular values alone; gᴬ = U diag(g) Vᴴ."""
 
     leading = 2
