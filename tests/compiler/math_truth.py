@@ -163,7 +163,7 @@ def oscillating(name: str, n: int, exact: Callable) -> Truth:
         return odd * (precisely(far)(abs(x)) if abs(x) > 1e3 else exact(n, abs(x)))
 
     limited = truth if name == "bessel_j" else within(truth, 0, mp.inf, at_low=-mp.inf)
-    return Truth(of(name, n), limited, 4, 16, lambda x: math.sqrt(2 / (math.pi * max(abs(x), 1.0))), costly=True)
+    return Truth(of(name, n), limited, 2, 16, lambda x: math.sqrt(2 / (math.pi * max(abs(x), 1.0))), costly=True)
 
 
 def modified(name: str, n: int, scaled: bool) -> Truth:
@@ -185,7 +185,7 @@ def modified(name: str, n: int, scaled: bool) -> Truth:
         return odd * (far(abs(x)) if abs(x) > 1e3 else near(abs(x)))
 
     limited = truth if first else within(truth, 0, mp.inf, at_low=mp.inf)
-    return Truth(of(name, n, scaled), limited, 4, 4, costly=True)
+    return Truth(of(name, n, scaled), limited, 2, 4, costly=True)
 
 
 def airy_size(x: float) -> float:
@@ -250,5 +250,5 @@ TRUTHS = {
     **{f"j{n}": oscillating("bessel_j", n, mp.besselj) for n in (0, 1)},
     **{f"y{n}": oscillating("bessel_y", n, mp.bessely) for n in (0, 1)},
     "spherical_bessel_j0": plain("spherical_bessel_j0", precisely(mp.sinc)),
-    "airy_ai": plain("airy_ai", airy, f32=4, f64=60, size=airy_size, costly=True),
+    "airy_ai": plain("airy_ai", airy, f32=2, f64=60, size=airy_size, costly=True),
 }

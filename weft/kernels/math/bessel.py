@@ -16,22 +16,23 @@ __all__ = ["Bessel"]
 
 
 class Bessel(Tools):
-    """The part of `Math` around Bessel's equation. Of f32, all but Iₙ go through f64."""
+    """The part of `Math` around Bessel's equation. Those of f32 go through f64."""
 
     # ------------------------------------------------------------------------------------ modified
     def bessel_i(self, x: Any, order: int, scaled: bool = False) -> Any:
         """Iₙ(x) for n = 0, 1; `scaled`: times e^−|x|."""
+        kind, x = x.kind, self.cast(x, "f64")  # f32 has shorter polynomials
         size = self.abs(x)
-        near = self.polynomial(size * size, tables.I_NEAR[x.kind][order])
+        near = self.polynomial(size * size, tables.I_NEAR[kind][order])
         if order == 1:
             near = size * near
-        far = self.polynomial(16.0 / size - 1.0, tables.I_FAR[x.kind][order]) / self.sqrt(size)
+        far = self.polynomial(16.0 / size - 1.0, tables.I_FAR[kind][order]) / self.sqrt(size)
         if scaled:
             near = near * self.exp(-size)
         else:
             far = far * self._exp(size, -8) * 2.0**8  # eˣ overflows before Iₙ does
         y = self.select(size <= 8.0, near, far)
-        return self.copysign(y, x) if order == 1 else y
+        return self.cast(self.copysign(y, x) if order == 1 else y, kind)
 
     def bessel_k(self, x: Any, order: int, scaled: bool = False) -> Any:
         """Kₙ(x) for n = 0, 1; `scaled`: times eˣ. ∞ at 0, NaN below."""
