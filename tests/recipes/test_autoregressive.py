@@ -34,6 +34,10 @@ SHORT = {
         np.zeros((14, 14)),
     ),
 }
+DEEP = {
+    "diagonal-lstm",
+    "pixelcnn-mnist",
+}  # compiling them takes longer than a test should; test_learning.py has the models
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +57,7 @@ def files(tmp_path_factory):
         yield root
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in DEEP else []) for n in SHORT])
 def test_a_short_run_learns_and_is_loaded_again(name, files, tmp_path):
     settings, example = SHORT[name]
     result = recipes.run(name, settings, root=files, folder=tmp_path / "run", progress=False)
