@@ -23,7 +23,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical")
 
 # recipe → settings that make it quick, an input for `predict`
 SHORT = {
-    "made-mnist": (["epochs=4", "hidden=16", "masks=2", "batch_size=25", "lr=0.02"], np.zeros((2, 28, 28))),
+    "made-mnist": (
+        ["epochs=4", "hidden=16", "masks=2", "batch_size=25", "lr=0.02", "direct=no"],
+        np.zeros((2, 28, 28)),
+    ),
     "nade-mnist": (["epochs=2", "hidden=8", "batch_size=25", "lr=0.02"], np.zeros(784)),
     "pixelcnn-mnist": (
         ["epochs=4", "features=4", "layers=2", "limit=60", "batch_size=10", "average=0", "lr=0.01"],

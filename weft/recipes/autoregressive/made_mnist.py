@@ -1,7 +1,8 @@
 """made-mnist: MADE with one hidden layer of 500 units on fixed-binarised MNIST, or wide with many masks.
 
 Published: 94.5 nats for 500 units and one order, 86.64 for two wide layers under 32 masks (Germain et al. 2015). Wider is
-`weft train made-mnist --set hidden=2000,2000 --set masks=8`; the densities of several masks are meant.
+`weft train made-mnist --set hidden=2000`; the densities of several masks (`masks=8`) are meant. Weights from pixels straight
+to later ones are what 500 units gain most by: without them they stay near 100 nats in as many epochs.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ __all__ = ["MADEMnist", "MADESettings", "recipe"]
 class MADESettings(BinarySettings):
     """Settings of made-mnist."""
 
-    epochs: int = 30
-    lr: float = 0.004
+    epochs: int = 15
+    lr: float = 0.002
     hidden: tuple[int, ...] = option((500,), "units of each hidden layer", at_least=1)
     masks: int = option(1, "masks, whose densities are meant", at_least=1)
     orders: Literal["natural", "random"] = option("natural", "orders of the masks")
-    direct: bool = option(False, "weights from pixels straight to later ones")
+    direct: bool = option(True, "weights from pixels straight to later ones")
 
 
 class MADEMnist(FixedBits):
