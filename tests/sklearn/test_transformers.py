@@ -63,7 +63,6 @@ def carried_over(theirs, **options):
     ours = BernoulliRBM(**options)
     for name in ("components_", "intercept_hidden_", "intercept_visible_", "h_samples_", "n_features_in_"):
         setattr(ours, name, copy.deepcopy(getattr(theirs, name)))
-    ours._steps = 0
     return ours
 
 

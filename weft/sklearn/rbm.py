@@ -11,7 +11,8 @@ import weft
 
 from ..errors import InvalidValueError
 from ..models.energy.annealing import base_rates
-from ..models.energy.contrastive import PersistentContrastiveDivergence
+from ..models.energy.contrastive import ContrastiveDivergence
+from ..models.energy.enumeration import ENUMERABLE
 from ..models.energy.rbm import BernoulliRBM as Machine
 from ..random import fork_rng
 from ..tensor import Tensor
@@ -78,10 +79,10 @@ class BernoulliRBM(Transformer):
         else:
             rows = self._begin(X)
             machine = self._started(rows, seed)
-        stream = weft.Generator().manual_seed(seed).fold_in(2 + self._steps)
+        self._steps = getattr(self, "_steps", 0) + 1  # so that a fixed seed draws anew at every call
+        stream = weft.Generator().manual_seed(seed).fold_in(1 + self._steps)
         _learning(machine, self.learning_rate, stream, compiled=False)(weft.tensor(take(rows, slice(None))))
         _check_finite(machine)
-        self._steps += 1
         self._keep(machine)
         return self
 
@@ -117,7 +118,7 @@ class BernoulliRBM(Transformer):
             "base": base_rates(v.clamp(0, 1)),
             "generator": stream,
         }
-        if side == "lower" and machine.hidden > 20:
+        if side == "lower" and machine.hidden > ENUMERABLE:
             options["start"] = machine.sample(chains, generator=stream, steps=temperatures)
         found = weft.compile(lambda v: machine.log_prob_bound(v, side, **options))(v)
         return found.value.numpy(), float(found.error[0])
@@ -132,11 +133,9 @@ class BernoulliRBM(Transformer):
         return self.components_.dtype
 
     def _begin(self, X: Any) -> Any:
-        for name in ("n_components", "batch_size", "n_iter"):
+        for name, least in (("n_components", 1), ("batch_size", 1), ("n_iter", 0)):
             value = getattr(self, name)
-            self._expect(
-                name, isinstance(value, (int, np.integer)) and value >= (name != "n_iter"), "a whole number >= 1"
-            )
+            self._expect(name, isinstance(value, (int, np.integer)) and value >= least, f"a whole number >= {least}")
         self._expect("learning_rate", self.learning_rate > 0, "> 0")
         self._steps = 0
         return self._first_rows(X)
@@ -181,8 +180,9 @@ class BernoulliRBM(Transformer):
 
 
 def _learning(machine: Machine, rate: float, stream: weft.Generator, compiled: bool) -> Any:
-    """A step on a batch: the chains' visible units given their hidden ones stand for the model."""
-    learning = PersistentContrastiveDivergence(machine, 1, generator=stream)
+    """A step on a batch. As in scikit-learn chains are kept by their hidden units; visible ones, drawn given these, stand for
+    the model."""
+    learning = ContrastiveDivergence(machine)  # for its loss alone: the negatives are ours
     optimizer = weft.optim.SGD([machine.weight, machine.visible_bias, machine.hidden_bias], lr=rate)
 
     def step(v: Tensor) -> None:
