@@ -76,9 +76,6 @@ CASES = [
         (at_most("test_squared_error", 4.0), at_most("baseline_squared_error", 13.9)),
         minutes=15,
     ),
-    Case("mnist-clustering", (at_least("clustering_accuracy", 0.83), at_least("codes_accuracy", 0.75)), minutes=15),
-    Case("denoising-filters", (at_most("test_squared_error", 12.0),), minutes=5),
-    Case("contractive-filters", (at_most("test_jacobian", 4.0),), minutes=5),
     Case("ratings-rbm", (at_most("test_rmse", 0.8),), minutes=3),
     Case(
         "ising-4x4",
