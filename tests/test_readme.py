@@ -14,6 +14,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8")
 PRINTED = [  # a pattern for what each program prints, in the order of the page
     r"^0\.9\d+$",
     r"^tensor\(\[\[ *1, +2, +3(, +\d+){9}\]\]\)$",
+    r"^  log_prob_bound +≤ +-8\.3\d+ nats ",
     r"^tensor\(\[\[3\.0000\]\], requires_grad=True\) tensor\(\[0\.5000\], requires_grad=True\)$",
     r"^$",
     r"^loss 0\.0\d+, accuracy (0\.9\d+|1\.000)$",
