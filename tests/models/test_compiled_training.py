@@ -114,6 +114,7 @@ EXEMPT = {
     "MarkovModel": "counts, without parameters",
     "Perceptron": "its rule is no gradient step: the output is a step function",
     "PerceptronHistory": "a record",
+    "KMeans": "a record",
     "CodedPerceptron": "perceptrons",
     "WordVectors": "a table to look into, without parameters",
     "CNBlockConfig": "a record",
