@@ -34,7 +34,7 @@ REWORDED = {  # raised and caught nearby: the caller says what was wrong with th
     "recipes/settings.py": {"TypeError", "ValueError"},
 }
 SIGNALS = {  # never seen by users: they carry control from one part to another
-    "_Enough", "Overlap", "Changed", "Varies", "Unsettled", "Terminated", "Taken",
+    "_Enough", "Overlap", "Changed", "Varies", "Unsettled", "Targeted", "Terminated", "Taken",
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import DtypeError
 from ...ops.core.planes import Planes
 from ...ops.core.primitive import Primitive, View
 from ...ops.core.tracing import joining, parting
@@ -276,7 +277,7 @@ def _results(x: Any, value: Value, flat: list[Tensor]) -> list[Any]:
         if isinstance(part, Tensor):
             flat.append(part if part.shape == value.shape else part.expand(value.shape))
             if part.dtype.np != kind:
-                raise TypeError(f"{value.node.op.name}: a part of type {part.dtype} in {value!r}")
+                raise DtypeError(f"{value.node.op.name}: a part of type {part.dtype} in {value!r}")
         form.append(None if isinstance(part, Tensor) else float(part))
     if x.whole is not None:
         flat.append(x.whole)
