@@ -3,8 +3,8 @@
 
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
-an energy, `autoregressive` those that factorise, `autoencoders` those that find codes; `weft.models.evaluate` says how
-good one is.
+an energy, `autoregressive` those that factorise, `autoencoders` those that find codes, `variational` those with
+hidden causes and a bound; `weft.models.evaluate` says how good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers."""
 
 
@@ -25,4 +25,5 @@ from weft.models import sequences as sequences
 from weft.models import supervised as supervised
 from weft.models import text as text
 from weft.models import transformers as transformers
+from weft.models import variational as variational
 from weft.models import vision as vision

@@ -8,8 +8,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "fvsbn": ("FVSBN",),
     "gated_pixelcnn": ("GatedPixelCNN",),
     "heads": (
-        *("BernoulliHead", "CategoricalHead", "GaussianHead", "GaussianMixtureHead", "Head", "LaplaceMixtureHead"),
-        "LogisticMixtureHead",
+        *("BernoulliHead", "CategoricalHead", "ContinuousBernoulliHead", "GaussianHead", "GaussianMixtureHead", "Head"),
+        *("LaplaceMixtureHead", "LogisticMixtureHead"),
     ),
     "images": ("ConvolutionalImages", "Images"),
     "made": ("MADE", "MaskedLinear"),

@@ -6,6 +6,7 @@ from weft.models.autoregressive.base import Autoregressive as Autoregressive
 from weft.models.autoregressive.heads import BernoulliHead as BernoulliHead
 from weft.models.autoregressive.heads import CategoricalHead as CategoricalHead
 from weft.models.autoregressive.causal_conv import CausalConv2d as CausalConv2d
+from weft.models.autoregressive.heads import ContinuousBernoulliHead as ContinuousBernoulliHead
 from weft.models.autoregressive.images import ConvolutionalImages as ConvolutionalImages
 from weft.models.autoregressive.pixelrnn import DiagonalBiLSTM as DiagonalBiLSTM
 from weft.models.autoregressive.fvsbn import FVSBN as FVSBN
@@ -39,4 +40,4 @@ from weft.models.autoregressive import orderless as orderless
 from weft.models.autoregressive import pixelcnn as pixelcnn
 from weft.models.autoregressive import pixelrnn as pixelrnn
 from weft.models.autoregressive import series as series
-__all__ = ['Autoregressive', 'BernoulliHead', 'CategoricalHead', 'CausalConv2d', 'ConvolutionalImages', 'DiagonalBiLSTM', 'FVSBN', 'GatedPixelCNN', 'GaussianHead', 'GaussianMixtureHead', 'Head', 'Images', 'LaplaceMixtureHead', 'LogisticMixtureHead', 'MADE', 'MaskedLinear', 'NADE', 'OrderlessNADE', 'PixelCNN', 'PixelRNN', 'RNADE', 'RowLSTM', 'SeriesDensity', 'TokenDensity', 'VerticalConv2d']
+__all__ = ['Autoregressive', 'BernoulliHead', 'CategoricalHead', 'CausalConv2d', 'ContinuousBernoulliHead', 'ConvolutionalImages', 'DiagonalBiLSTM', 'FVSBN', 'GatedPixelCNN', 'GaussianHead', 'GaussianMixtureHead', 'Head', 'Images', 'LaplaceMixtureHead', 'LogisticMixtureHead', 'MADE', 'MaskedLinear', 'NADE', 'OrderlessNADE', 'PixelCNN', 'PixelRNN', 'RNADE', 'RowLSTM', 'SeriesDensity', 'TokenDensity', 'VerticalConv2d']

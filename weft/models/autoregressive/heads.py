@@ -13,13 +13,21 @@ from typing import Any, ClassVar
 import weft
 
 from ... import nn
-from ...distributions import Bernoulli, Categorical, Distribution, Laplace, MixtureSameFamily, Normal
+from ...distributions import (
+    Bernoulli,
+    Categorical,
+    ContinuousBernoulli,
+    Distribution,
+    Laplace,
+    MixtureSameFamily,
+    Normal,
+)
 from ...errors import OptionError
 from ...tensor import Tensor
 
 __all__ = [
-    *("BernoulliHead", "CategoricalHead", "GaussianHead", "GaussianMixtureHead", "Head", "LaplaceMixtureHead"),
-    "LogisticMixtureHead",
+    *("BernoulliHead", "CategoricalHead", "ContinuousBernoulliHead", "GaussianHead", "GaussianMixtureHead", "Head"),
+    *("LaplaceMixtureHead", "LogisticMixtureHead"),
 ]
 
 F = nn.functional
@@ -33,6 +41,15 @@ class Head(ABC):
     parameters: int
     numbers: ClassVar[int] = 1
     continuous: ClassVar[bool] = False
+
+    def supports(self, x: Tensor) -> Tensor:
+        """Which elements have a probability at all, by what they are: like x, of bools; real numbers unless a head says so"""
+        return x.isfinite()
+
+    @property
+    def domain(self) -> str:
+        """The same in words."""
+        return "finite numbers"
 
     @abstractmethod
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
@@ -59,6 +76,10 @@ class BernoulliHead(Head):
     """x ∈ {0, 1}, p(1) = σ(l): one logit."""
 
     parameters = 1
+    domain = "bits, 0 or 1"
+
+    def supports(self, x: Tensor) -> Tensor:
+        return (x == 0) | (x == 1)
 
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
         logits = parameters.squeeze(-1)
@@ -82,6 +103,13 @@ class CategoricalHead(Head):
         _at_least_two("CategoricalHead", levels)
         self.levels = self.parameters = levels
 
+    def supports(self, x: Tensor) -> Tensor:
+        return _on_levels(x, self.levels)
+
+    @property
+    def domain(self) -> str:
+        return _levels_in_words(self.levels)
+
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
         chosen = (x * (self.levels - 1)).round().to(weft.int64).unsqueeze(-1)
         return parameters.log_softmax(-1).gather(-1, chosen).squeeze(-1)
@@ -96,6 +124,33 @@ class CategoricalHead(Head):
     def distribution(self, parameters: Tensor) -> Distribution:
         """Over the numbers of the levels, 0 … L − 1."""
         return Categorical(logits=parameters)
+
+
+class ContinuousBernoulliHead(Head):
+    """x ∈ [0, 1], p(x) = C(l) e^{l x}: shades of grey as real numbers (Loaiza-Ganem and Cunningham 2019); one logit.
+
+    What the cross entropy of grey values lacks to be a likelihood is log C.
+    """
+
+    parameters = 1
+    continuous = True
+    domain = "numbers from 0 to 1"
+
+    def supports(self, x: Tensor) -> Tensor:
+        return (x >= 0) & (x <= 1)
+
+    def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
+        return self.distribution(parameters).log_prob(x)
+
+    def draw(self, parameters: Tensor, noise: Tensor) -> Tensor:
+        return self.distribution(parameters).icdf(noise[..., 0])
+
+    def mean(self, parameters: Tensor) -> Tensor:
+        return self.distribution(parameters).mean
+
+    def distribution(self, parameters: Tensor) -> ContinuousBernoulli:
+        """As a `weft.distributions.Distribution`."""
+        return ContinuousBernoulli(logits=parameters.squeeze(-1), validate_args=False)
 
 
 class GaussianHead(Head):
@@ -211,6 +266,13 @@ class LogisticMixtureHead(_MixtureHead):
         _at_least_two("LogisticMixtureHead", levels)
         self.levels = levels
 
+    def supports(self, x: Tensor) -> Tensor:
+        return _on_levels(x, self.levels)
+
+    @property
+    def domain(self) -> str:
+        return _levels_in_words(self.levels)
+
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
         logits, mean, log_scale = self.split(parameters)
         y = (x * (self.levels - 1)).unsqueeze(-1)
@@ -241,6 +303,7 @@ class LogisticMixtureHead(_MixtureHead):
 HEADS: dict[str, type[Head]] = {
     "bernoulli": BernoulliHead,
     "categorical": CategoricalHead,
+    "continuous_bernoulli": ContinuousBernoulliHead,
     "gaussian": GaussianHead,
     "mixture": GaussianMixtureHead,
     "laplace": LaplaceMixtureHead,
@@ -266,6 +329,16 @@ def _chosen(logits: Tensor, noise: Tensor) -> Tensor:
     """The first category whose cumulated probability exceeds the uniform number: (…, K), (…, 1) → (…)"""
     passed = logits.softmax(-1).cumsum(-1) <= noise
     return passed.sum(-1).clamp(max=logits.shape[-1] - 1)
+
+
+def _on_levels(x: Tensor, levels: int) -> Tensor:
+    """Whether x (L − 1) is a whole number of 0 … L − 1, but for rounding."""
+    level = x * (levels - 1)
+    return ((level - level.round()).abs() < 1e-3) & (x >= 0) & (x <= 1)
+
+
+def _levels_in_words(levels: int) -> str:
+    return f"levels 0, 1/{levels - 1}, … 1"
 
 
 def _at_least_two(name: str, levels: int) -> None:
