@@ -3,8 +3,8 @@
 
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
-an energy, `autoregressive` those that factorise, `autoencoders` those that find codes, `variational` those with
-hidden causes and a bound; `weft.models.evaluate` says how good one is.
+an energy, `autoregressive` those that factorise, `flows` noise through invertible maps, `autoencoders` those that find
+codes, `variational` those with hidden causes and a bound; `weft.models.evaluate` says how good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers."""
 
 
@@ -17,6 +17,7 @@ from weft.models import autoregressive as autoregressive
 from weft.models import classical as classical
 from weft.models import energy as energy
 from weft.models.generative.evaluation import evaluate as evaluate
+from weft.models import flows as flows
 from weft.models.pretrained.huggingface import from_pretrained as from_pretrained
 from weft.models import generative as generative
 from weft.models import pretrained as pretrained

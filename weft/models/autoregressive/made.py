@@ -20,7 +20,7 @@ from ..generative.protocol import exact
 from .base import Autoregressive
 from .heads import Head
 
-__all__ = ["MADE", "MaskedLinear"]
+__all__ = ["MADE", "MaskedLinear", "hidden_degrees", "input_ranks"]
 
 F = nn.functional
 
@@ -74,7 +74,7 @@ class MADE(Autoregressive):
         self.direct = MaskedLinear(features, outputs, bias=False, dtype=dtype) if direct else None
         self.class_bias = self._class_bias(hidden[0])
         generator = weft.Generator().manual_seed(seed)
-        self._number(_ranks(features, masks, orders, generator), generator)
+        self._number(input_ranks(features, masks, orders, generator), generator)
         self.register_buffer("turn", weft.tensor(0), persistent=False)
 
     # ------------------------------------------------------------------------------------- masks
@@ -84,7 +84,7 @@ class MADE(Autoregressive):
         self.register_buffer("ranks", ranks, persistent=False)
         seen, most = ranks, max(self.event_shape[0] - 2, 0)
         for number, layer in enumerate(self.layers):
-            seen = _degrees(layer.out_features, seen.amin(1, keepdim=True), most, generator)
+            seen = hidden_degrees(layer.out_features, seen.amin(1, keepdim=True), most, generator)
             self.register_buffer(f"degrees{number}", seen, persistent=False)
 
     def next_mask(self) -> Tensor:
@@ -146,7 +146,7 @@ class MADE(Autoregressive):
         return self._one_by_one(lambda x: self.conditionals(x, condition, mask), noise, self.order_of(mask))
 
 
-def _ranks(features: int, masks: int, orders: str | Sequence[int], generator: Any) -> Tensor:
+def input_ranks(features: int, masks: int, orders: str | Sequence[int], generator: Any) -> Tensor:
     """When each input comes under each mask, 0 … D − 1: (M, D)"""
     if orders == "random":
         return weft.stack([weft.randperm(features, generator=generator) for _ in range(masks)])
@@ -157,7 +157,7 @@ def _ranks(features: int, masks: int, orders: str | Sequence[int], generator: An
     return weft.argsort(weft.tensor(list(orders))).expand(masks, -1).clone()
 
 
-def _degrees(units: int, least: Tensor, most: int, generator: Any) -> Tensor:
+def hidden_degrees(units: int, least: Tensor, most: int, generator: Any) -> Tensor:
     """From `least` (M, 1) to `most`: spread evenly under one mask, else drawn: (M, units)"""
     count = (most - least).clamp(min=0) + 1
     if len(least) == 1:

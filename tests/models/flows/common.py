@@ -1,0 +1,60 @@
+"""What tests of flows share: every bijector in one table, with weights large enough that nothing is hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import weft
+from weft.models.flows import IAF, MAF, Bijector, Chain, Planar, Radial, Transformed
+
+CONTEXT = 3
+
+
+def seeded(seed: int = 0) -> weft.Generator:
+    return weft.Generator().manual_seed(seed)
+
+
+def filled(model: Any, scale: float = 0.4, seed: int = 0) -> Any:
+    generator = seeded(seed)
+    with weft.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(scale * weft.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+    return model
+
+
+@dataclass
+class Case:
+    """make(context, dtype) → a bijector of `event_shape`; draw(n, dtype) → x in its domain."""
+
+    make: Callable[..., Bijector]
+    event_shape: tuple[int, ...] = (3,)
+    contextual: bool = True
+    scale: float | None = 0.4  # of the random weights; None: as they start
+    prepare: Callable[[Any], Any] = lambda bijector: bijector
+    domain: Callable[[Any], Any] = lambda x: x
+
+    def bijector(self, context: int = 0, dtype: Any = weft.float64) -> Bijector:
+        with weft.random.fork_rng():
+            weft.manual_seed(0)
+            options = {"context": context} if context else {}
+            found = self.make(dtype=dtype, **options)
+        return self.prepare(found if self.scale is None else filled(found, self.scale)).eval()
+
+    def draw(self, n: int, dtype: Any = weft.float64, seed: int = 1) -> Any:
+        return self.domain(weft.randn(n, *self.event_shape, dtype=dtype, generator=seeded(seed)))
+
+
+def _sigmoid(dtype: Any) -> Bijector:
+    return Transformed(weft.distributions.SigmoidTransform())
+
+
+BIJECTORS: dict[str, Case] = {
+    "planar": Case(lambda **o: Planar(3, **o)),
+    "radial": Case(lambda **o: Radial(3, **o)),
+    "iaf": Case(lambda **o: IAF(3, (8, 8), **o)),
+    "maf": Case(lambda **o: MAF(3, (8, 8), order="reversed", **o)),
+    "chain": Case(lambda **o: Chain(Planar(3, **o), MAF(3, (8,), **o).inv, Radial(3, **o))),
+    "transform": Case(_sigmoid, contextual=False),
+}

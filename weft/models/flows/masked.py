@@ -1,0 +1,110 @@
+"""Autoregressive bijectors: element i is moved by a map whose parameters depend on elements before i, so that the
+Jacobian is triangular. The network's masks are MADE's; which side it looks at is what tells MAF from IAF.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import weft
+
+from ... import nn
+from ...errors import OptionError
+from ...tensor import Tensor
+from ..autoregressive.made import MaskedLinear, hidden_degrees, input_ranks
+from .bijector import Bijector, Pair
+from .univariate import Affine, Univariate
+
+__all__ = ["MaskedBijector", "MaskedNetwork"]
+
+F = nn.functional
+
+
+class MaskedNetwork(nn.Module):
+    """θᵢ(x_<i, c): (B, D) → (B, D, K), i along an order; the last layer starts at 0.
+
+    order: "natural", "reversed", "random" (drawn from `seed`) or the places in their order
+    context: size of c, which every unit may see; some hidden units then see nothing else, for the first element's sake
+    """
+
+    def __init__(
+        self,
+        features: int,
+        outputs: int,
+        hidden: Sequence[int] = (64, 64),
+        *,
+        order: str | Sequence[int] = "natural",
+        context: int = 0,
+        activation: Callable[[Tensor], Tensor] = F.relu,
+        seed: int = 0,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if not hidden:
+            raise OptionError("MaskedNetwork: expected at least 1 hidden layer")
+        self.features, self.outputs, self.activation = features, outputs, activation
+        self.layers = nn.ModuleList(
+            [MaskedLinear(a, b, dtype=dtype) for a, b in itertools.pairwise([features, *hidden])]
+        )
+        self.output = MaskedLinear(hidden[-1], features * outputs, dtype=dtype)
+        self.context = nn.Linear(context, hidden[0], bias=False, dtype=dtype) if context else None
+        nn.init.zeros_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+        generator = weft.Generator().manual_seed(seed)
+        order = list(reversed(range(features))) if order == "reversed" else order
+        ranks = input_ranks(features, 1, order, generator)  # (1, D)
+        self.order = weft.argsort(ranks[0]).tolist()
+        self.register_buffer("ranks", ranks[0], persistent=False)
+        least = ranks.amin(1, keepdim=True) - (1 if context else 0)
+        for number, units in enumerate(hidden):
+            degrees = hidden_degrees(units, least, max(features - 2, 0), generator)
+            self.register_buffer(f"degrees{number}", degrees[0], persistent=False)
+
+    def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
+        h, seen = x, self.ranks
+        for number, layer in enumerate(self.layers):
+            degrees = getattr(self, f"degrees{number}")
+            h = layer(h, degrees.unsqueeze(1) >= seen)
+            if number == 0 and self.context is not None:
+                h = h + self.context(context)
+            h, seen = self.activation(h), degrees
+        last = self.ranks.repeat_interleave(self.outputs).unsqueeze(1)  # (D · K, 1)
+        return self.output(h, last > seen).unflatten(-1, (self.features, self.outputs))  # (B, D · K) → (B, D, K)
+
+
+class MaskedBijector(Bijector):
+    """What MAF and IAF share: in one direction one pass, in the other one pass for each element.
+
+    options: those of `MaskedNetwork`; map: what is done to an element, `Affine` by default
+    """
+
+    def __init__(
+        self,
+        features: int,
+        hidden: Sequence[int] = (64, 64),
+        map: Univariate | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.map = Affine() if map is None else map
+        self.net = MaskedNetwork(features, self.map.parameters, hidden, **options)
+
+    def _at_once(self, x: Tensor, context: Tensor | None, move: Callable[[Tensor, Tensor], Pair]) -> Pair:
+        """yᵢ = move(xᵢ; θᵢ(x_<i)) for all i."""
+        y, slopes = move(x, self.net(x, context))
+        return y, slopes.sum(1)
+
+    def _one_by_one(self, y: Tensor, context: Tensor | None, move: Callable[[Tensor, Tensor], Pair]) -> Pair:
+        """xᵢ = move(yᵢ; θᵢ(x_<i)) for one i after the other."""
+        places = weft.arange(self.net.features)
+
+        def fill(x: Tensor, place: Tensor) -> tuple[Tensor, None]:
+            return weft.where(places == place, move(y, self.net(x, context))[0], x), None
+
+        x = weft.scan(fill, weft.zeros_like(y), weft.tensor(self.net.order))[0]
+        return x, move(y, self.net(x, context))[1].sum(1)
+
+    def extra_repr(self) -> str:
+        return f"map={self.map!r}"
