@@ -27,6 +27,12 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "likelihood": ("NLL", "BitsPerDim", "Perplexity", "bits_per_dim", "nll", "perplexity"),
     "translation": ("BLEU", "bleu"),
     "frechet": ("FrechetDistance", "frechet_distance", "gaussian_frechet_distance"),
+    "kernel": ("KernelDistance", "kernel_distance", "squared_mmd"),
+    "manifold": (
+        *("DensityCoverage", "PrecisionRecall", "density_coverage", "neighbour_radii", "precision_recall_of_samples"),
+    ),
+    "modes": ("ModeCounts", "label_counts", "mode_counts"),
+    "samples": ("FeatureExtractor", "SampleMetrics", "calculate_metrics"),
     "forecast": (
         *("CRPS", "Coverage", "IntervalScore", "PinballLoss"),
         *("coverage", "crps", "crps_ensemble", "crps_gaussian", "crps_quantile", "gaussian_interval"),

@@ -160,6 +160,24 @@ def numbers(x: Any) -> NDArray[np.float64]:
     return x.astype(np.float64, copy=False)
 
 
+def rows_of(x: Any, name: str) -> NDArray[np.float64]:
+    """Samples or features as float64, one a row: (N, D); NaN and infinities are refused."""
+    x = numbers(x)
+    if x.ndim != 2:
+        raise ShapeError(f"{name}: expected features (N, D), got shape {x.shape}")
+    if not np.isfinite(x).all():
+        raise OptionError(f"{name}: {int((~np.isfinite(x)).any(1).sum())} of {len(x)} rows hold NaN or infinity")
+    return x
+
+
+def two_sides(pred: Any, target: Any, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Generated and real features, (N, D) and (M, D)."""
+    x, y = rows_of(pred, name), rows_of(target, name)
+    if x.shape[1] != y.shape[1]:
+        raise ShapeError(f"{name}: numbers of features differ, {x.shape} and {y.shape}")
+    return x, y
+
+
 def is_floating(x: NDArray) -> bool:
     """Whether the elements are floating-point numbers (bfloat16 and its like have NumPy's kind "V")."""
     return x.dtype.kind in "fV"

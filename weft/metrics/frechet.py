@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, ShapeError
-from .base import Metric, NoDataError, State, numbers
+from .base import Metric, NoDataError, State, numbers, rows_of
 
 __all__ = ["FrechetDistance", "frechet_distance", "gaussian_frechet_distance"]
 
@@ -18,18 +18,20 @@ class FrechetDistance(Metric):
 
     Updated with (generated, real); either may be None, so that real features need be seen only once. Means and sums of
     squared deviations are kept in float64 and combined by Chan's formula: 16 (D² + D) bytes, however many samples.
+    D samples or fewer of a side are refused: their covariance is singular whatever they were drawn from, and the distance
+    that comes of it is large for that reason alone.
     """
 
     fields = ("count", "mean", "scatter")  # (2,), (2, D), (2, D, D); 0: generated, 1: real
 
     def measure(self, pred: Any = None, target: Any = None) -> State:
-        given = [_rows(x) for x in (pred, target) if x is not None]
+        given = [rows_of(x, "FrechetDistance") for x in (pred, target) if x is not None]
         if not given:
             raise OptionError("FrechetDistance: expected generated or real features, got neither")
         if len({x.shape[1] for x in given}) > 1:
             raise ShapeError(f"FrechetDistance: numbers of features differ, {given[0].shape} and {given[1].shape}")
         absent = np.zeros((0, given[0].shape[1]))
-        sides = [moments(absent if x is None else _rows(x)) for x in (pred, target)]
+        sides = [moments(absent if x is None else rows_of(x, "FrechetDistance")) for x in (pred, target)]
         return {name: np.stack([side[name] for side in sides]) for name in self.fields}
 
     def combine(self, first: State, second: State) -> State:
@@ -39,9 +41,11 @@ class FrechetDistance(Metric):
         return combine_moments(first, second)
 
     def summarise(self, state: State) -> float:
-        if state["count"].min() < 2:
+        least = state["mean"].shape[1] + 1
+        if state["count"].min() < least:
             raise NoDataError(
-                f"FrechetDistance: expected 2 samples of each side or more, got {state['count'].tolist()}"
+                f"FrechetDistance: expected {least} samples of each side or more, got {state['count'].tolist()}: the "
+                f"covariance of {least - 1} features is singular with fewer; draw more samples, or take kernel_distance"
             )
         covariance = state["scatter"] / (state["count"] - 1)[:, None, None]
         return gaussian_frechet_distance(state["mean"][0], covariance[0], state["mean"][1], covariance[1])
@@ -100,10 +104,3 @@ def _factor(covariance: NDArray) -> NDArray:
             f"gaussian_frechet_distance: expected covariances, got a matrix with eigenvalue {values[0]:.3g}"
         )
     return vectors * np.sqrt(np.maximum(values, 0))
-
-
-def _rows(x: Any) -> NDArray[np.float64]:
-    x = numbers(x)
-    if x.ndim != 2:
-        raise ShapeError(f"FrechetDistance: expected features (N, D), got shape {x.shape}")
-    return x

@@ -11,6 +11,7 @@ from ..runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "base": ("Loaded", "Recipe", "Result", "Run", "Splits", "Trained", "load"),
+    "features": ("classifier_features",),
     "finding": ("get", "names"),
     "goal": ("Goal",),
     "running": ("run",),

@@ -19,6 +19,8 @@ from weft.recipes.base import Splits as Splits
 from weft.recipes.settings import TrainSettings as TrainSettings
 from weft.recipes.base import Trained as Trained
 from weft.recipes import base as base
+from weft.recipes.features import classifier_features as classifier_features
+from weft.recipes import features as features
 from weft.recipes import finding as finding
 from weft.recipes.finding import get as get
 from weft.recipes import goal as goal
@@ -28,4 +30,4 @@ from weft.recipes.settings import option as option
 from weft.recipes.running import run as run
 from weft.recipes import running as running
 from weft.recipes import settings as settings
-__all__ = ['Field', 'Goal', 'Loaded', 'Recipe', 'Result', 'Run', 'Settings', 'Splits', 'TrainSettings', 'Trained', 'get', 'load', 'names', 'option', 'run']
+__all__ = ['Field', 'Goal', 'Loaded', 'Recipe', 'Result', 'Run', 'Settings', 'Splits', 'TrainSettings', 'Trained', 'classifier_features', 'get', 'load', 'names', 'option', 'run']
