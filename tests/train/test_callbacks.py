@@ -254,6 +254,66 @@ def test_ema_of_adversaries_counts_once_a_step() -> None:
     assert int(average.average.n_averaged) == trainer.global_step == 10
 
 
+class NormedGenerator(Adversaries):
+    """The generator has batch normalisation, so buffers; its optimiser comes first, and its critic sees it in that step
+    alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1))
+
+    def critic_loss(self, real: weft.Tensor, noise: weft.Tensor) -> weft.Tensor:
+        return (self.critic(real) - self.critic(noise[:, :1])).mean()
+
+
+@pytest.mark.parametrize("compiled", [False, "error"], ids=["eager", "compiled"])
+def test_ema_of_a_generator_alone_has_its_buffers(compiled: bool | str) -> None:
+    """After the generator's own steps; the critic stays as it is, and statistics are those of the newest generator."""
+    weft.manual_seed(0)
+    task, seen = NormedGenerator(), []
+
+    class Keep(Callback):
+        def on_train_batch_end(self, trainer, task, outputs, batch, batch_idx) -> None:
+            seen.append((weights(task.generator), weights(task.critic)))
+
+    average = EMA(decay=0.5, part="generator")
+    trainer = fit(task, average, Keep(), data=line_data(), max_epochs=1, compile=compiled)
+    expected = dict(seen[0][0])
+    for now, _ in seen[1:]:
+        expected = {name: 0.5 * value + 0.5 * now[name] for name, value in expected.items()}
+    left, newest = weights(task.generator), seen[-1][0]
+    for name, _ in task.generator.named_parameters():
+        np.testing.assert_allclose(left[name], expected[name], rtol=1e-5, atol=1e-6)
+    buffers = dict(task.generator.named_buffers())
+    assert_same({name: left[name] for name in buffers}, {name: newest[name] for name in buffers})
+    assert int(average.average.n_averaged) == trainer.global_step
+    assert_same(weights(task.critic), seen[-1][1])
+
+
+def test_ema_is_saved_and_sampled_with(tmp_path: Path) -> None:
+    weft.manual_seed(0)
+    task, average = NormedGenerator(), EMA(decay=0.9, part="generator", use_at_end=False)
+    fit(task, average, data=line_data(), max_epochs=1, folder=tmp_path / "run")
+    plain, noise = weights(task), weft.randn(6, 2)
+    task.eval()
+    with average.applied(task), average.applied(task):
+        drawn = task.generator(noise)
+        assert_same(weights(task.generator), weights(average.average.module))
+    assert_same(weights(task), plain)
+    fresh = NormedGenerator()
+    load_weights(fresh, tmp_path / "run" / "checkpoints" / "last.weft")
+    assert_same(weights(fresh.generator), weights(average.average.module))
+    assert_same(weights(fresh.critic), weights(task.critic))
+    assert weft.equal(fresh.eval().generator(noise), drawn)
+
+
+def test_ema_of_a_part_that_is_not_there() -> None:
+    with pytest.raises(OptionError, match="no part 'generater'; it has generator, critic"):
+        fit(Adversaries(), EMA(part="generater"), data=line_data(), max_epochs=1)
+    with pytest.raises(OptionError, match="no average yet"), EMA().applied(Adversaries()):
+        pass
+
+
 def test_swa_is_the_mean_of_the_last_epochs() -> None:
     seen = []
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 
 import pytest
 
 import weft
+from weft import nn
 from weft.distributions import Bernoulli, Independent, Logistic, Normal
 from weft.errors import ConditionError, ShapeError
 from weft.models.generative import (
     binary_states,
     check_autoregressive,
+    check_ema,
     check_gradient_estimator,
     check_invertible,
     check_normalised,
     grid,
     influence,
 )
+from weft.optim.swa_utils import AveragedModel, get_ema_avg_fn
+from weft.train.callbacks import EMA
 
 
 @pytest.fixture(autouse=True)
@@ -133,3 +138,59 @@ def test_a_constant_estimate_must_be_right():
     check_gradient_estimator(lambda: weft.ones(2), weft.ones(2), draws=3)
     with pytest.raises(ConditionError):
         check_gradient_estimator(lambda: weft.ones(2), weft.tensor([1.0, 1.001]), draws=3)
+
+
+# ---- averages of weights -----------------------------------------------------------------------------------
+
+
+def generator():
+    return nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3))
+
+
+def own_average(copy, decay=0.9, *, buffers=True, late=0.0):
+    """An average written by hand, with faults to order."""
+
+    @weft.no_grad()
+    def update(model):
+        for mean, value in zip(copy.parameters(), model.parameters(), strict=True):
+            mean.mul_(decay + late).add_(value, alpha=1 - decay)
+        if buffers:
+            for mean, value in zip(copy.buffers(), model.buffers(), strict=True):
+                mean.copy_(value)
+
+    return update
+
+
+@pytest.mark.parametrize("use_buffers", [False, True], ids=["newest", "averaged"])
+def test_the_average_of_swa_utils_keeps_its_promise(use_buffers):
+    model = generator()
+    average = AveragedModel(model, avg_fn=get_ema_avg_fn(0.9), use_buffers=use_buffers)
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    assert check_ema(average.module, average.update_parameters, model, 0.9) < 1e-5
+    assert all(weft.equal(x, before[name]) for name, x in model.state_dict().items()), "the model is as it was"
+
+
+def test_averages_that_are_broken_are_caught():
+    model = generator()
+    copy = deepcopy(model)
+    assert check_ema(copy, own_average(copy), model, 0.9) < 1e-5
+    with pytest.raises(ConditionError, match=r"buffer 1\.running_mean.*newest"):  # the trap
+        check_ema(copy, own_average(copy, buffers=False), model, 0.9)
+    with pytest.raises(ConditionError, match=r"0\.weight is .* closed form"):
+        check_ema(copy, own_average(copy, late=0.05), model, 0.9)
+    with pytest.raises(ConditionError, match=r"0\.weight is .* closed form"):
+        check_ema(copy, own_average(copy, 0.99), model, 0.9)
+    with pytest.raises(ConditionError, match="model itself"):
+        check_ema(model, own_average(model), model, 0.9)
+    with pytest.raises(ConditionError, match="has no"):
+        check_ema(copy[0], own_average(copy[0]), model, 0.9)
+
+
+def test_an_average_that_warms_up():
+    model = generator()
+    callback = EMA(0.8, warm_up=True)
+    callback.prepare(model)
+    rate = lambda count: min(0.8, (1 + count) / (10 + count))
+    assert check_ema(callback.average.module, callback.average.update_parameters, model, rate, steps=6) < 1e-5
+    with pytest.raises(ConditionError, match="closed form"):
+        check_ema(callback.average.module, callback.average.update_parameters, model, 0.8)

@@ -5,7 +5,7 @@ from ...runtime.lazy import later as _later
 _NAMES: dict[str, tuple[str, ...]] = {
     "baselines": ("BernoulliMixture", "FactorisedGaussian", "FullGaussian", "ProductOfBernoullis"),
     "checks": (
-        *("binary_states", "check_autoregressive", "check_gradient_estimator", "check_invertible"),
+        *("binary_states", "check_autoregressive", "check_ema", "check_gradient_estimator", "check_invertible"),
         *("check_normalised", "grid", "influence"),
     ),
     "evaluation": ("BINARISATIONS", "Evaluation", "Likelihood", "evaluate", "rank", "split_hash"),

@@ -16,6 +16,7 @@ from weft.models.generative.baselines import ProductOfBernoullis as ProductOfBer
 from weft.models.generative import baselines as baselines
 from weft.models.generative.checks import binary_states as binary_states
 from weft.models.generative.checks import check_autoregressive as check_autoregressive
+from weft.models.generative.checks import check_ema as check_ema
 from weft.models.generative.checks import check_gradient_estimator as check_gradient_estimator
 from weft.models.generative.checks import check_invertible as check_invertible
 from weft.models.generative.checks import check_normalised as check_normalised
@@ -32,7 +33,7 @@ from weft.models.generative.evaluation import rank as rank
 from weft.models.generative.evaluation import split_hash as split_hash
 BINARISATIONS: Any
 PROTOCOL: Any
-__all__ = ['BINARISATIONS', 'BernoulliMixture', 'Bound', 'Evaluation', 'FactorisedGaussian', 'FullGaussian', 'GenerativeModel', 'Likelihood', 'PROTOCOL', 'Planned', 'ProductOfBernoullis', 'binary_states', 'bound', 'check_autoregressive', 'check_gradient_estimator', 'check_invertible', 'check_normalised', 'estimate', 'evaluate', 'exact', 'grid', 'in_one_plan', 'influence', 'planned', 'rank', 'split_hash']
+__all__ = ['BINARISATIONS', 'BernoulliMixture', 'Bound', 'Evaluation', 'FactorisedGaussian', 'FullGaussian', 'GenerativeModel', 'Likelihood', 'PROTOCOL', 'Planned', 'ProductOfBernoullis', 'binary_states', 'bound', 'check_autoregressive', 'check_ema', 'check_gradient_estimator', 'check_invertible', 'check_normalised', 'estimate', 'evaluate', 'exact', 'grid', 'in_one_plan', 'influence', 'planned', 'rank', 'split_hash']
 def bound(method: Callable | None = None, *, where: Callable[[Any], bool] = ...) -> Callable:
     """Declare that a method of the protocol answers with bound values; where: for which models of the class."""
 def estimate(method: Callable | None = None, *, where: Callable[[Any], bool] = ...) -> Callable:

@@ -1,5 +1,6 @@
 """Detectors for faults that samples and losses do not show: densities that do not sum to one, conditionals that see what
-they predict, inverses that are none, gradient estimates that are biased. Each takes plain functions, so anybody's model.
+they predict, inverses that are none, gradient estimates that are biased, averages of weights that leave some behind. Each
+takes plain functions, so anybody's model.
 
 A detector returns what it measured, and raises a `ConditionError` that says where the promise is broken.
 """
@@ -12,13 +13,14 @@ from typing import Any
 
 import weft
 
+from ... import nn
 from ...errors import ArgumentError, ConditionError, ShapeError
 from ...tensor import Tensor
 from ...utils.pytree import tree_flatten
 
 __all__ = [
-    *("binary_states", "check_autoregressive", "check_gradient_estimator", "check_invertible", "check_normalised"),
-    *("grid", "influence"),
+    *("binary_states", "check_autoregressive", "check_ema", "check_gradient_estimator", "check_invertible"),
+    *("check_normalised", "grid", "influence"),
 ]
 
 LARGEST_SPACE = 24  # bits: 16 million states
@@ -172,6 +174,86 @@ def check_gradient_estimator(
             f"{error[place]:.2g}, the exact gradient {true[place]:.4g}: {worst:.1f} standard errors away; it is biased"
         )
     return worst
+
+
+def check_ema(
+    averaged: nn.Module,
+    update: Callable[[nn.Module], Any],
+    model: nn.Module,
+    decay: float | Callable[[int], float] = 0.999,
+    *,
+    steps: int = 4,
+    tolerance: float = 1e-5,
+) -> float:
+    """The largest distance of an average of weights to ā ← decay · ā + (1 − decay) · θ, by its closed form on constants.
+
+    averaged: the module that holds the averages, with the names of `model`; update: called with the model after a step
+    decay: a number, or a function of how many updates there have been before. ā₁ may be θ₁ instead
+    Every weight and buffer is set to constants, then to another. Buffers must be the newest or averaged as well: those
+    that stay at what they were at the start are the statistics of an untrained network. All is put back in the end.
+    """
+    rate = decay if callable(decay) else lambda count: decay
+    kept = [{name: value.clone() for name, value in m.state_dict().items()} for m in (averaged, model)]
+    weights = {name for name, _ in model.named_parameters()}
+    try:
+        seen = _averages(averaged, update, model, steps)
+        return max(_strayed(name, values, rate, tolerance, name not in weights) for name, values in seen.items())
+    finally:
+        for module, state in zip((averaged, model), kept, strict=True):
+            module.load_state_dict(state)
+
+
+Seen = list[tuple[float, float]]  # (constant of the model, the average then), at the start and after each update
+
+
+def _averages(averaged: nn.Module, update: Callable[[nn.Module], Any], model: nn.Module, steps: int) -> dict[str, Seen]:
+    """What becomes of every entry that is no whole number (a count of batches, say)."""
+    current, means = model.state_dict(), averaged.state_dict()
+    if missing := sorted(set(current) - set(means)):
+        raise ConditionError(
+            f"check_ema: the average has no {', '.join(missing)}; give the module with the model's names"
+        )
+    names = [name for name, value in current.items() if value.is_floating_point()]
+    with weft.no_grad():
+        for name in names:
+            means[name].fill_(1.0)
+    found: dict[str, Seen] = {name: [(1.0, 1.0)] for name in names}
+    for constant in [2.0] * (steps - steps // 2) + [7.0] * (steps // 2):
+        with weft.no_grad():
+            for name in names:
+                current[name].fill_(constant)
+        update(model)
+        for name in names:
+            if not bool((current[name] == constant).all()):
+                raise ConditionError(f"check_ema: the update has changed {name} of the model itself; average a copy")
+            found[name].append((constant, averaged.state_dict()[name].double().mean().item()))
+    return found
+
+
+def _strayed(name: str, values: Seen, rate: Callable[[int], float], tolerance: float, buffer: bool) -> float:
+    """The distance of one entry to the nearest of what it may be."""
+    ways = [_recursion(values, rate, first_copied) for first_copied in (False, True)]
+    if buffer:
+        ways.append([constant for constant, _ in values[1:]])  # the newest
+    seen = [average for _, average in values[1:]]
+    worst = min(max(abs(a - b) for a, b in zip(way, seen, strict=True)) for way in ways)
+    if worst <= tolerance * max(map(abs, seen)):
+        return worst
+    if buffer:
+        raise ConditionError(
+            f"check_ema: the buffer {name} is {seen} after {len(seen)} updates of a model where it is "
+            f"{[constant for constant, _ in values[1:]]}: it must be the newest, or be averaged as the weights are"
+        )
+    raise ConditionError(f"check_ema: {name} is {seen} after {len(seen)} updates, by its closed form {ways[0]}")
+
+
+def _recursion(values: Seen, rate: Callable[[int], float], first_copied: bool) -> list[float]:
+    average, found = values[0][1], []
+    for count, (constant, _) in enumerate(values[1:]):
+        d = 0.0 if first_copied and count == 0 else rate(count)
+        average = d * average + (1 - d) * constant
+        found.append(average)
+    return found
 
 
 def _rows(f: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:

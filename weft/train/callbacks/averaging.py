@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import OptionError
 from ...nn.module import Module
 from ...optim.swa_utils import SWALR, AveragedModel, get_ema_avg_fn, update_bn
 from ...tape.modes import no_grad
+from ...tensor import Tensor
 from ..checkpoint import save_checkpoint
 from .base import Callback
 
@@ -20,69 +23,134 @@ __all__ = ["EMA", "SWA"]
 
 
 class Swap:
-    """The weights of a task exchanged for averages, and back."""
+    """The weights of a module exchanged for averages, and back."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Any] | None = None
 
-    def to(self, task: Module, average: AveragedModel) -> None:
+    def to(self, module: Module, average: AveragedModel) -> None:
         if self.kept is None:
-            self.kept = {name: x.clone() for name, x in task.state_dict().items()}
-            task.load_state_dict(average.module.state_dict())
+            self.kept = {name: x.clone() for name, x in module.state_dict().items()}
+            module.load_state_dict(average.module.state_dict())
 
-    def back(self, task: Module) -> None:
+    def back(self, module: Module) -> None:
         if self.kept is not None:
-            task.load_state_dict(self.kept)
+            module.load_state_dict(self.kept)
             self.kept = None
 
 
 class EMA(Callback):
-    """An exponential moving average of the weights: ā ← decay · ā + (1 − decay) · θ after every update.
+    """An exponential moving average of the weights: ā ← decay · ā + (1 − decay) · θ after every update; ā₁ = θ₁.
 
     It is updated inside the compiled step. Validations see the average, and the task is left with it at the end
-    (`use_at_end`); checkpoints hold both, and `load_weights` takes the average.
+    (`use_at_end`); checkpoints hold both, and `load_weights` takes the average. `with ema.applied(task)` puts it into the
+    task in between, to draw samples for instance. Buffers, such as the statistics of batch normalisation, are those of
+    the newest weights, or averaged as well (average_buffers).
+
+    part: the name of the module to average, "generator" for instance; None averages the whole task. A part is averaged
+    whenever an optimiser that holds weights of it has stepped, the whole when the last of the optimisers has
+    warm_up: in step n decay is at most (1 + n) / (10 + n), so that an early average is not mostly the first weights
     """
 
-    def __init__(self, decay: float = 0.999, validate: bool = True, use_at_end: bool = True) -> None:
+    def __init__(
+        self,
+        decay: float = 0.999,
+        validate: bool = True,
+        use_at_end: bool = True,
+        *,
+        part: str | None = None,
+        warm_up: bool = False,
+        average_buffers: bool = False,
+    ) -> None:
         self.decay, self.validate, self.use_at_end = decay, validate, use_at_end
-        self.function = get_ema_avg_fn(decay)
+        self.part, self.average_buffers = part, average_buffers
+        self.function = _warming_up(decay) if warm_up else get_ema_avg_fn(decay)
         self.average: AveragedModel | None = None
         self.swap = Swap()
 
     def prepare(self, task: Task) -> None:
         """The average starts as the weights are."""
-        self.average = AveragedModel(task, avg_fn=self.function)
+        self.average = AveragedModel(self._module(task), avg_fn=self.function, use_buffers=self.average_buffers)
         self.average.requires_grad_(False)
+
+    def _module(self, task: Module) -> Module:
+        if self.part is None:
+            return task
+        parts = dict(task.named_modules())
+        if self.part not in parts:
+            children = ", ".join(name for name, _ in task.named_children())
+            raise OptionError(f"EMA: the task has no part {self.part!r}; it has {children}")
+        return parts[self.part]
 
     def before_update(self, task: Task, optimizer: Optimizer) -> None:
         return None
 
     def after_update(self, task: Task, optimizer: Optimizer, before: None) -> None:
-        if optimizer is task.trainer.optimizers[-1]:
-            self.average.update_parameters(task)
+        if optimizer is self._last(task):
+            self.average.update_parameters(self._module(task))
+
+    def _last(self, task: Task) -> Optimizer:
+        """The optimiser after whose step there is something new: the last one that holds weights of the module."""
+        if self.part is None:
+            return task.trainer.optimizers[-1]
+        own = {id(p) for p in self._module(task).parameters()}
+        held = lambda optimizer: {id(p) for group in optimizer.param_groups for p in group["params"]}
+        holding = [optimizer for optimizer in task.trainer.optimizers if own & held(optimizer)]
+        if not holding:
+            raise OptionError(f"EMA: no optimiser holds weights of {self.part!r}")
+        return holding[-1]
+
+    @contextlib.contextmanager
+    def applied(self, task: Module) -> Iterator[None]:
+        """The task with the average in the place of its weights, for the time of a `with`."""
+        if self.average is None:
+            raise OptionError("EMA: there is no average yet; it is made by Trainer.fit")
+        already = self.swap.kept is not None  # within a validation
+        self.swap.to(self._module(task), self.average)
+        try:
+            yield
+        finally:
+            if not already:
+                self.swap.back(self._module(task))
 
     def on_validation_start(self, trainer: Trainer, task: Task) -> None:
         if self.validate:
-            self.swap.to(task, self.average)
+            self.swap.to(self._module(task), self.average)
 
     def on_validation_end(self, trainer: Trainer, task: Task) -> None:
-        self.swap.back(task)
+        self.swap.back(self._module(task))
 
     def on_exception(self, trainer: Trainer, task: Task, exception: BaseException) -> None:
-        self.swap.back(task)
+        self.swap.back(self._module(task))
 
     def on_fit_end(self, trainer: Trainer, task: Task) -> None:
         if self.use_at_end:
-            task.load_state_dict(self.average.module.state_dict())
+            self._module(task).load_state_dict(self.average.module.state_dict())
 
     def averaged_weights(self, task: Task) -> dict[str, Any] | None:
-        return dict(self.average.module.state_dict()) if self.validate and self.average is not None else None
+        if not self.validate or self.average is None:
+            return None
+        prefix = f"{self.part}." if self.part else ""
+        averages = {prefix + name: value for name, value in self.average.module.state_dict().items()}
+        return dict(task.state_dict()) | averages
 
     def state_dict(self) -> dict[str, Any]:
         return {"average": dict(self.average.state_dict())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.average.load_state_dict(state["average"])
+
+
+def _warming_up(decay: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """ā ← d ā + (1 − d) θ with d = min(decay, (1 + n) / (10 + n)) after n updates."""
+    get_ema_avg_fn(decay)  # refuses what is no decay
+
+    @no_grad()
+    def update(averaged: Tensor, current: Tensor, count: Tensor) -> Tensor:
+        rate = ((1 + count) / (10 + count)).clamp(max=decay)
+        return averaged * rate + current * (1 - rate)
+
+    return update
 
 
 class SWA(Callback):
