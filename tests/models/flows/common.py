@@ -7,7 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft
-from weft.models.flows import IAF, MAF, Bijector, Chain, Planar, Radial, Transformed
+from weft.models.flows import (
+    IAF,
+    MAF,
+    ActNorm,
+    BatchNorm,
+    Bijector,
+    Chain,
+    CircularSpline,
+    InvertibleLinear,
+    LULinear,
+    Permutation,
+    Planar,
+    Radial,
+    RationalQuadraticSpline,
+    RowCoupling,
+    Scaling,
+    Shift,
+    Sylvester,
+    Transformed,
+)
 
 CONTEXT = 3
 
@@ -50,6 +69,12 @@ def _sigmoid(dtype: Any) -> Bijector:
     return Transformed(weft.distributions.SigmoidTransform())
 
 
+def _seen(norm: Any) -> Any:
+    """After training on numbers away from 0 and 1."""
+    norm.train().inverse(3 + 2 * weft.randn(50, 3, dtype=weft.float64, generator=seeded(7)))
+    return norm
+
+
 BIJECTORS: dict[str, Case] = {
     "planar": Case(lambda **o: Planar(3, **o)),
     "radial": Case(lambda **o: Radial(3, **o)),
@@ -57,4 +82,19 @@ BIJECTORS: dict[str, Case] = {
     "maf": Case(lambda **o: MAF(3, (8, 8), order="reversed", **o)),
     "chain": Case(lambda **o: Chain(Planar(3, **o), MAF(3, (8,), **o).inv, Radial(3, **o))),
     "transform": Case(_sigmoid, contextual=False),
+    "sylvester": Case(lambda **o: Sylvester(4, 3, **o), (4,)),
+    "sylvester-full": Case(lambda **o: Sylvester(2, **o), (2,)),
+    "additive-coupling": Case(lambda **o: RowCoupling(5, (8,), Shift(), pattern="alternate", **o), (5,)),
+    "affine-coupling": Case(lambda **o: RowCoupling(5, (8,), swap=True, **o), (5,)),
+    "spline-coupling": Case(lambda **o: RowCoupling(3, (8,), RationalQuadraticSpline(5, 2.0), **o)),
+    "spline-autoregressive": Case(lambda **o: MAF(3, (8,), RationalQuadraticSpline(4, 2.0), **o)),
+    "circular-spline": Case(
+        lambda **o: MAF(3, (8,), CircularSpline(4), angles=True, **o), domain=lambda x: 3.1 * weft.tanh(x)
+    ),
+    "scaling": Case(lambda **o: Scaling(3, **o), contextual=False),
+    "actnorm": Case(lambda **o: ActNorm(2, **o), (2, 3, 2), contextual=False),
+    "batchnorm": Case(lambda **o: BatchNorm(3, **o), contextual=False, prepare=_seen),
+    "permutation": Case(lambda dtype: Permutation(4, "random"), (4,), contextual=False),
+    "linear": Case(lambda **o: InvertibleLinear(3, **o), (3, 2, 2), contextual=False, scale=0.8),
+    "lu-linear": Case(lambda **o: LULinear(3, **o), (3, 2, 2), contextual=False, scale=0.8),
 }

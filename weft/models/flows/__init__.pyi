@@ -2,32 +2,55 @@
 """Flows: noise through invertible maps, exact densities of real numbers (N1 §10)."""
 
 
+from weft.models.flows.linear import ActNorm as ActNorm
 from weft.models.flows.univariate import Affine as Affine
+from weft.models.flows.linear import BatchNorm as BatchNorm
 from weft.models.flows.bijector import Bijector as Bijector
 from weft.models.flows.bijector import Chain as Chain
+from weft.models.flows.spline import CircularSpline as CircularSpline
+from weft.models.flows.neural_spline import CircularSplineFlow as CircularSplineFlow
+from weft.models.flows.coupling import ContextMLP as ContextMLP
+from weft.models.flows.coupling import Coupling as Coupling
 from weft.models.flows.base import Flow as Flow
 from weft.models.flows.base import FlowDistribution as FlowDistribution
 from weft.models.flows.noise import GaussianNoise as GaussianNoise
 from weft.models.flows.iaf import IAF as IAF
 from weft.models.flows.bijector import Inverted as Inverted
+from weft.models.flows.linear import InvertibleLinear as InvertibleLinear
+from weft.models.flows.linear import LULinear as LULinear
 from weft.models.flows.noise import LogisticNoise as LogisticNoise
 from weft.models.flows.maf import MAF as MAF
 from weft.models.flows.masked import MaskedBijector as MaskedBijector
 from weft.models.flows.masked import MaskedNetwork as MaskedNetwork
+from weft.models.flows.nice import NICE as NICE
+from weft.models.flows.neural_spline import NeuralSplineFlow as NeuralSplineFlow
 from weft.models.flows.noise import Noise as Noise
+from weft.models.flows.linear import Permutation as Permutation
 from weft.models.flows.planar import Planar as Planar
 from weft.models.flows.radial import Radial as Radial
+from weft.models.flows.spline import RationalQuadraticSpline as RationalQuadraticSpline
+from weft.models.flows.realnvp import RealNVP as RealNVP
+from weft.models.flows.coupling import RowCoupling as RowCoupling
+from weft.models.flows.linear import Scaling as Scaling
 from weft.models.flows.univariate import Shift as Shift
+from weft.models.flows.sylvester import Sylvester as Sylvester
 from weft.models.flows.bijector import Transformed as Transformed
 from weft.models.flows.noise import UniformNoise as UniformNoise
 from weft.models.flows.univariate import Univariate as Univariate
 from weft.models.flows import base as base
 from weft.models.flows import bijector as bijector
+from weft.models.flows import coupling as coupling
 from weft.models.flows import iaf as iaf
+from weft.models.flows import linear as linear
 from weft.models.flows import maf as maf
 from weft.models.flows import masked as masked
+from weft.models.flows import neural_spline as neural_spline
+from weft.models.flows import nice as nice
 from weft.models.flows import noise as noise
 from weft.models.flows import planar as planar
 from weft.models.flows import radial as radial
+from weft.models.flows import realnvp as realnvp
+from weft.models.flows import spline as spline
+from weft.models.flows import sylvester as sylvester
 from weft.models.flows import univariate as univariate
-__all__ = ['Affine', 'Bijector', 'Chain', 'Flow', 'FlowDistribution', 'GaussianNoise', 'IAF', 'Inverted', 'LogisticNoise', 'MAF', 'MaskedBijector', 'MaskedNetwork', 'Noise', 'Planar', 'Radial', 'Shift', 'Transformed', 'UniformNoise', 'Univariate']
+__all__ = ['ActNorm', 'Affine', 'BatchNorm', 'Bijector', 'Chain', 'CircularSpline', 'CircularSplineFlow', 'ContextMLP', 'Coupling', 'Flow', 'FlowDistribution', 'GaussianNoise', 'IAF', 'Inverted', 'InvertibleLinear', 'LULinear', 'LogisticNoise', 'MAF', 'MaskedBijector', 'MaskedNetwork', 'NICE', 'NeuralSplineFlow', 'Noise', 'Permutation', 'Planar', 'Radial', 'RationalQuadraticSpline', 'RealNVP', 'RowCoupling', 'Scaling', 'Shift', 'Sylvester', 'Transformed', 'UniformNoise', 'Univariate']

@@ -27,6 +27,7 @@ class MaskedNetwork(nn.Module):
 
     order: "natural", "reversed", "random" (drawn from `seed`) or the places in their order
     context: size of c, which every unit may see; some hidden units then see nothing else, for the first element's sake
+    angles: x are angles, of which the network sees cos and sin
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class MaskedNetwork(nn.Module):
         *,
         order: str | Sequence[int] = "natural",
         context: int = 0,
+        angles: bool = False,
         activation: Callable[[Tensor], Tensor] = F.relu,
         seed: int = 0,
         dtype: Any = None,
@@ -44,10 +46,9 @@ class MaskedNetwork(nn.Module):
         super().__init__()
         if not hidden:
             raise OptionError("MaskedNetwork: expected at least 1 hidden layer")
-        self.features, self.outputs, self.activation = features, outputs, activation
-        self.layers = nn.ModuleList(
-            [MaskedLinear(a, b, dtype=dtype) for a, b in itertools.pairwise([features, *hidden])]
-        )
+        self.features, self.outputs, self.angles, self.activation = features, outputs, angles, activation
+        sizes = [2 * features if angles else features, *hidden]
+        self.layers = nn.ModuleList([MaskedLinear(a, b, dtype=dtype) for a, b in itertools.pairwise(sizes)])
         self.output = MaskedLinear(hidden[-1], features * outputs, dtype=dtype)
         self.context = nn.Linear(context, hidden[0], bias=False, dtype=dtype) if context else None
         nn.init.zeros_(self.output.weight)
@@ -64,6 +65,8 @@ class MaskedNetwork(nn.Module):
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
         h, seen = x, self.ranks
+        if self.angles:
+            h, seen = weft.stack([x.cos(), x.sin()], -1).flatten(1), seen.repeat_interleave(2)  # (B, D) → (B, 2D)
         for number, layer in enumerate(self.layers):
             degrees = getattr(self, f"degrees{number}")
             h = layer(h, degrees.unsqueeze(1) >= seen)

@@ -9,7 +9,7 @@ import weft
 from ... import nn
 from ...tensor import Tensor
 from .bijector import Bijector, Pair
-from .roots import increasing_root
+from .univariate import increasing_root
 
 __all__ = ["Planar"]
 
