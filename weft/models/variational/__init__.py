@@ -4,11 +4,19 @@ from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "base": ("DenseVAE", "Draws", "LatentVariableModel", "VAE"),
+    "conditional": ("ConditionalVAE",),
     "conditions": ("ClassCondition", "Conditions", "Joined", "VectorCondition"),
+    "flow_posteriors": ("FlowPosterior", "flow_posterior"),
+    "gradient_estimators": ("DReG", "STL", "path_draws"),
+    "hierarchical": ("HierarchicalVAE", "Levels", "MarkovVAE"),
+    "ladder": ("LadderVAE",),
     "likelihoods": ("Likelihood", "SharedVariance"),
+    "linear": ("LinearVAE",),
     "objectives": ("BetaELBO", "CIWAE", "ELBO", "IWAE", "MIWAE", "Objective", "log_mean_exp"),
     "posteriors": ("DiagonalGaussian", "FullGaussian", "Posterior"),
     "priors": ("ConditionalNormal", "Prior", "StandardNormal"),
+    "probabilistic_pca": ("ProbabilisticPCA",),
+    "total_correlation": ("BetaTC", "Decomposition"),
 }
 
 __all__ = [name for names in _NAMES.values() for name in names]

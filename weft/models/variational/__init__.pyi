@@ -4,32 +4,54 @@
 from typing import Any
 
 from weft.models.variational.objectives import BetaELBO as BetaELBO
+from weft.models.variational.total_correlation import BetaTC as BetaTC
 from weft.models.variational.objectives import CIWAE as CIWAE
 from weft.models.variational.conditions import ClassCondition as ClassCondition
 from weft.models.variational.priors import ConditionalNormal as ConditionalNormal
+from weft.models.variational.conditional import ConditionalVAE as ConditionalVAE
 from weft.models.variational.conditions import Conditions as Conditions
+from weft.models.variational.gradient_estimators import DReG as DReG
+from weft.models.variational.total_correlation import Decomposition as Decomposition
 from weft.models.variational.base import DenseVAE as DenseVAE
 from weft.models.variational.posteriors import DiagonalGaussian as DiagonalGaussian
 from weft.models.variational.base import Draws as Draws
 from weft.models.variational.objectives import ELBO as ELBO
+from weft.models.variational.flow_posteriors import FlowPosterior as FlowPosterior
 from weft.models.variational.posteriors import FullGaussian as FullGaussian
+from weft.models.variational.hierarchical import HierarchicalVAE as HierarchicalVAE
 from weft.models.variational.objectives import IWAE as IWAE
 from weft.models.variational.conditions import Joined as Joined
+from weft.models.variational.ladder import LadderVAE as LadderVAE
 from weft.models.variational.base import LatentVariableModel as LatentVariableModel
+from weft.models.variational.hierarchical import Levels as Levels
 from weft.models.variational.likelihoods import Likelihood as Likelihood
+from weft.models.variational.linear import LinearVAE as LinearVAE
 from weft.models.variational.objectives import MIWAE as MIWAE
+from weft.models.variational.hierarchical import MarkovVAE as MarkovVAE
 from weft.models.variational.posteriors import Posterior as Posterior
 from weft.models.variational.priors import Prior as Prior
+from weft.models.variational.probabilistic_pca import ProbabilisticPCA as ProbabilisticPCA
+from weft.models.variational.gradient_estimators import STL as STL
 from weft.models.variational.likelihoods import SharedVariance as SharedVariance
 from weft.models.variational.priors import StandardNormal as StandardNormal
 from weft.models.variational.base import VAE as VAE
 from weft.models.variational.conditions import VectorCondition as VectorCondition
 from weft.models.variational import base as base
+from weft.models.variational import conditional as conditional
 from weft.models.variational import conditions as conditions
+from weft.models.variational.flow_posteriors import flow_posterior as flow_posterior
+from weft.models.variational import flow_posteriors as flow_posteriors
+from weft.models.variational import gradient_estimators as gradient_estimators
+from weft.models.variational import hierarchical as hierarchical
+from weft.models.variational import ladder as ladder
 from weft.models.variational import likelihoods as likelihoods
+from weft.models.variational import linear as linear
 from weft.models.variational.objectives import log_mean_exp as log_mean_exp
 from weft.models.variational import objectives as objectives
+from weft.models.variational.gradient_estimators import path_draws as path_draws
 from weft.models.variational import posteriors as posteriors
 from weft.models.variational import priors as priors
+from weft.models.variational import probabilistic_pca as probabilistic_pca
+from weft.models.variational import total_correlation as total_correlation
 Objective: Any
-__all__ = ['BetaELBO', 'CIWAE', 'ClassCondition', 'ConditionalNormal', 'Conditions', 'DenseVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FullGaussian', 'IWAE', 'Joined', 'LatentVariableModel', 'Likelihood', 'MIWAE', 'Objective', 'Posterior', 'Prior', 'SharedVariance', 'StandardNormal', 'VAE', 'VectorCondition', 'log_mean_exp']
+__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'DReG', 'Decomposition', 'DenseVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FullGaussian', 'HierarchicalVAE', 'IWAE', 'Joined', 'LadderVAE', 'LatentVariableModel', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'Objective', 'Posterior', 'Prior', 'ProbabilisticPCA', 'STL', 'SharedVariance', 'StandardNormal', 'VAE', 'VectorCondition', 'flow_posterior', 'log_mean_exp', 'path_draws']
