@@ -31,7 +31,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "manifold": (
         *("DensityCoverage", "PrecisionRecall", "density_coverage", "neighbour_radii", "precision_recall_of_samples"),
     ),
-    "modes": ("ModeCounts", "label_counts", "mode_counts"),
+    "modes": ("CodeUsage", "ModeCounts", "label_counts", "mode_counts"),
     "samples": ("FeatureExtractor", "SampleMetrics", "calculate_metrics"),
     "forecast": (
         *("CRPS", "Coverage", "IntervalScore", "PinballLoss"),

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..errors import OptionError
 from ..tensor import Tensor, wrap
-from .base import NoDataError, array_of, numbers, two_sides
+from .base import Metric, NoDataError, State, array_of, numbers, two_sides
 
-__all__ = ["ModeCounts", "label_counts", "mode_counts"]
+__all__ = ["CodeUsage", "ModeCounts", "label_counts", "mode_counts"]
 
 
 class ModeCounts(NamedTuple):
@@ -61,6 +61,41 @@ def label_counts(labels: Any, modes: int, *, weights: Any = None) -> ModeCounts:
     if not len(found):
         raise NoDataError("label_counts: no samples to count")
     return _counted(found[(found >= 0) & (found < modes)], len(found), modes, weights)
+
+
+class CodeUsage(Metric):
+    """The perplexity exp(−Σ pₖ log pₖ) of how often each of K codes was used, over all batches since the last reset.
+
+    It is K where all are used alike. The mean of the perplexities of batches is something else, and smaller: a batch
+    cannot use more codes than it has places.
+
+    >>> usage = CodeUsage(4)
+    >>> usage.update([0, 0]), usage.update([1, 1])
+    (None, None)
+    >>> usage.compute(), usage.used
+    (2.0, 2)
+    """
+
+    fields = ("count", "counts")
+
+    def __init__(self, codes: int) -> None:
+        super().__init__()
+        self.codes = codes
+
+    def measure(self, codes: Any) -> State:
+        found = array_of(codes).ravel()
+        if found.dtype.kind not in "iu" or (len(found) and not 0 <= found.min() <= found.max() < self.codes):
+            raise OptionError(f"CodeUsage: expected whole numbers from 0 to {self.codes - 1}, got {found.dtype}")
+        return {"count": np.array(len(found)), "counts": np.bincount(found, minlength=self.codes)}
+
+    def summarise(self, state: State) -> float:
+        share = state["counts"][state["counts"] > 0] / state["count"]
+        return float(np.exp(-(share * np.log(share)).sum()))
+
+    @property
+    def used(self) -> int:
+        """How many codes were used at all."""
+        return 0 if self.state is None else int((self.state["counts"] > 0).sum())
 
 
 def _counted(good: NDArray, samples: int, modes: int, weights: Any) -> ModeCounts:

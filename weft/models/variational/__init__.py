@@ -17,6 +17,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "priors": ("ConditionalNormal", "Prior", "StandardNormal"),
     "probabilistic_pca": ("ProbabilisticPCA",),
     "total_correlation": ("BetaTC", "Decomposition"),
+    "quantizers": ("LearnedQuantizer", "Quantized", "Quantizer", "ResidualQuantizer", "VectorQuantizer"),
+    "vq_vae": ("VQVAE", "CodePrior", "ConvolutionalVQVAE", "UniformCodes"),
 }
 
 __all__ = [name for names in _NAMES.values() for name in names]

@@ -7,9 +7,11 @@ from weft.models.variational.objectives import BetaELBO as BetaELBO
 from weft.models.variational.total_correlation import BetaTC as BetaTC
 from weft.models.variational.objectives import CIWAE as CIWAE
 from weft.models.variational.conditions import ClassCondition as ClassCondition
+from weft.models.variational.vq_vae import CodePrior as CodePrior
 from weft.models.variational.priors import ConditionalNormal as ConditionalNormal
 from weft.models.variational.conditional import ConditionalVAE as ConditionalVAE
 from weft.models.variational.conditions import Conditions as Conditions
+from weft.models.variational.vq_vae import ConvolutionalVQVAE as ConvolutionalVQVAE
 from weft.models.variational.gradient_estimators import DReG as DReG
 from weft.models.variational.total_correlation import Decomposition as Decomposition
 from weft.models.variational.base import DenseVAE as DenseVAE
@@ -23,6 +25,7 @@ from weft.models.variational.objectives import IWAE as IWAE
 from weft.models.variational.conditions import Joined as Joined
 from weft.models.variational.ladder import LadderVAE as LadderVAE
 from weft.models.variational.base import LatentVariableModel as LatentVariableModel
+from weft.models.variational.quantizers import LearnedQuantizer as LearnedQuantizer
 from weft.models.variational.hierarchical import Levels as Levels
 from weft.models.variational.likelihoods import Likelihood as Likelihood
 from weft.models.variational.linear import LinearVAE as LinearVAE
@@ -31,11 +34,17 @@ from weft.models.variational.hierarchical import MarkovVAE as MarkovVAE
 from weft.models.variational.posteriors import Posterior as Posterior
 from weft.models.variational.priors import Prior as Prior
 from weft.models.variational.probabilistic_pca import ProbabilisticPCA as ProbabilisticPCA
+from weft.models.variational.quantizers import Quantized as Quantized
+from weft.models.variational.quantizers import Quantizer as Quantizer
+from weft.models.variational.quantizers import ResidualQuantizer as ResidualQuantizer
 from weft.models.variational.gradient_estimators import STL as STL
 from weft.models.variational.likelihoods import SharedVariance as SharedVariance
 from weft.models.variational.priors import StandardNormal as StandardNormal
+from weft.models.variational.vq_vae import UniformCodes as UniformCodes
 from weft.models.variational.base import VAE as VAE
+from weft.models.variational.vq_vae import VQVAE as VQVAE
 from weft.models.variational.conditions import VectorCondition as VectorCondition
+from weft.models.variational.quantizers import VectorQuantizer as VectorQuantizer
 from weft.models.variational import base as base
 from weft.models.variational import conditional as conditional
 from weft.models.variational import conditions as conditions
@@ -52,6 +61,8 @@ from weft.models.variational.gradient_estimators import path_draws as path_draws
 from weft.models.variational import posteriors as posteriors
 from weft.models.variational import priors as priors
 from weft.models.variational import probabilistic_pca as probabilistic_pca
+from weft.models.variational import quantizers as quantizers
 from weft.models.variational import total_correlation as total_correlation
+from weft.models.variational import vq_vae as vq_vae
 Objective: Any
-__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'DReG', 'Decomposition', 'DenseVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FullGaussian', 'HierarchicalVAE', 'IWAE', 'Joined', 'LadderVAE', 'LatentVariableModel', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'Objective', 'Posterior', 'Prior', 'ProbabilisticPCA', 'STL', 'SharedVariance', 'StandardNormal', 'VAE', 'VectorCondition', 'flow_posterior', 'log_mean_exp', 'path_draws']
+__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FullGaussian', 'HierarchicalVAE', 'IWAE', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'Objective', 'Posterior', 'Prior', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'ResidualQuantizer', 'STL', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VectorCondition', 'VectorQuantizer', 'flow_posterior', 'log_mean_exp', 'path_draws']
