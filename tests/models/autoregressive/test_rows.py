@@ -51,6 +51,29 @@ def test_no_parameter_depends_on_what_comes_later(make):
     assert max(later_slopes(model.conditionals, row, model.order) for row in x) == 0.0
 
 
+def test_large_made_in_stairs_is_the_masked_autoencoder():
+    """Zeros of large masks are left out; log p and all slopes are PyTorch's of W ⊙ M, which multiplies by them."""
+    model = filled(MADE(290, (260,), direct=True, **DOUBLE), 0.05)
+    layers = (*model.layers, model.output, model.direct)
+    assert all(len(layer.stairs) == 6 for layer in layers)
+    work = sum(rows * seen for layer in layers for rows, seen in layer.stairs)
+    assert work < 0.6 * sum(layer.weight.numel() for layer in layers)
+    x = weft.bernoulli(weft.full((5, 290), 0.5, dtype=weft.float64), generator=seeded(3))
+    found = model.log_prob(x)
+    found.sum().backward()
+    ranks, degrees = (torch.tensor(part[0].tolist()) for part in (model.ranks, model.degrees0))
+    masks = (degrees[:, None] >= ranks, ranks[:, None] > degrees, ranks[:, None] > ranks)
+    weights = [torch.tensor(layer.weight.detach().numpy(), requires_grad=True) for layer in layers]
+    seen, output, direct = (weight * mask for weight, mask in zip(weights, masks, strict=True))
+    bits, biases = torch.tensor(x.numpy()), [torch.tensor(layer.bias.detach().numpy()) for layer in layers[:2]]
+    logits = (bits @ seen.T + biases[0]).relu() @ output.T + biases[1] + bits @ direct.T
+    expected = -torch.nn.functional.binary_cross_entropy_with_logits(logits, bits, reduction="none").sum(1)
+    expected.sum().backward()
+    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-11)
+    for layer, weight in zip(layers, weights, strict=True):
+        np.testing.assert_allclose(layer.weight.grad.numpy(), weight.grad.numpy(), rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_made_in_every_order(order):
     model = filled(MADE(4, (40, 30), orders=order, **DOUBLE))

@@ -47,23 +47,32 @@ class Philox:
         second = f.cast(first < self.low, "u64") + self.high  # the number of a block has 128 bits
         with f.loop(0, ROUNDS, carry=[first, second, zero, zero, *self.key], runs=True) as loop:
             a, b, c, d, k, m = loop.carry
-            left, right = MULTIPLIERS
-            mixed = [multiply_high(c, right) ^ b ^ k, c * right, multiply_high(a, left) ^ d ^ m, a * left]
-            loop.next([*mixed, k + WEYL[0], m + WEYL[1]])
+            (front, front_low), (back, back_low) = (
+                multiply_whole(x, factor) for x, factor in zip((c, a), MULTIPLIERS[::-1], strict=True)
+            )
+            loop.next([front ^ b ^ k, front_low, back ^ d ^ m, back_low, k + WEYL[0], m + WEYL[1]])
         a, b, c, d = loop.results[:BLOCK]
         front, back = f.shuffle(a, b, range(2 * lanes)), f.shuffle(c, d, range(2 * lanes))
         place = [(w % BLOCK) * lanes + w // BLOCK for w in range(BLOCK * lanes)]
         return [f.shuffle(front, back, place[i : i + lanes]) for i in range(0, BLOCK * lanes, lanes)]
 
 
-def multiply_high(x: Val, factor: int) -> Val:
-    """⌊x · factor / 2⁶⁴⌋ of u64 from halves; no sum here passes 2⁶⁴."""
+def multiply_whole(x: Val, factor: int) -> tuple[Val, Val]:
+    """High and low word of x · factor, u64 each, from four products of halves; no sum here passes 2⁶⁴."""
     half = 2**32 - 1
     low, high, low_factor, high_factor = x & half, x >> 32, factor & half, factor >> 32
-    middle = high * low_factor + ((low * low_factor) >> 32)
-    if not high_factor:
-        return middle >> 32
-    return high * high_factor + (middle >> 32) + ((low * high_factor + (middle & half)) >> 32)
+    least = low * low_factor
+    middle = high * low_factor + (least >> 32)
+    other = low * high_factor + (middle & half)
+    return high * high_factor + (middle >> 32) + (other >> 32), (other << 32) | (least & half)
+
+
+def multiply_high(x: Val, factor: int) -> Val:
+    """⌊x · factor / 2⁶⁴⌋ of u64; a factor below 2³² needs two products."""
+    half = 2**32 - 1
+    if factor > half:
+        return multiply_whole(x, factor)[0]
+    return ((x >> 32) * factor + (((x & half) * factor) >> 32)) >> 32
 
 
 # ----------------------------------------------------------------------------------- from words to numbers

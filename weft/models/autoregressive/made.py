@@ -25,11 +25,39 @@ __all__ = ["MADE", "MaskedLinear", "hidden_degrees", "input_ranks"]
 F = nn.functional
 
 
-class MaskedLinear(nn.Linear):
-    """y = (W ⊙ M) x + b, with Mᵢⱼ = 1 where unit j may be seen by unit i: (B, in), (out, in) → (B, out)"""
+STAIRS = 6  # blocks of rows of a large masked weight, each multiplied only as far as its last row sees
+LARGE = 2**16  # weights from which that is worth it
 
-    def forward(self, input: Tensor, allowed: Tensor) -> Tensor:
-        return F.linear(input, weft.where(allowed, self.weight, 0), self.bias)
+
+class MaskedLinear(nn.Linear):
+    """y = (W ⊙ M) x + b, with Mᵢⱼ = 1 where unit i may see unit j: last[i] ≥ ranks[j].
+
+    Where both rise, M is a staircase: `climb` divides it into blocks of rows, whose zeros to the right of the last step
+    are not multiplied, nearly half of all.
+    Shape: (B, in), last (out,), ranks (in,) → (B, out)
+    """
+
+    stairs: tuple[tuple[int, int], ...] = ()  # rows of a block, columns that they see; none: one block with all columns
+
+    def climb(self, last: Tensor, ranks: Tensor) -> None:
+        """Find the blocks under these numbers, which must stay the same."""
+        rising = all((part.diff() >= 0).all().item() for part in (last, ranks))
+        if not rising or self.weight.numel() < LARGE:
+            return
+        ends = [self.out_features * block // STAIRS for block in range(STAIRS + 1)]
+        seen = weft.searchsorted(ranks.contiguous(), last.contiguous(), right=True).tolist()  # columns of each row
+        self.stairs = tuple((b - a, max(seen[b - 1], 1)) for a, b in itertools.pairwise(ends))
+
+    def forward(self, input: Tensor, last: Tensor, ranks: Tensor) -> Tensor:
+        if not self.stairs:
+            return F.linear(input, weft.where(last.unsqueeze(1) >= ranks, self.weight, 0), self.bias)
+        rows, columns = zip(*self.stairs, strict=True)
+        found = [
+            input[:, :end]
+            @ weft.where(own.unsqueeze(1) >= ranks[:end], weight[:, :end], 0).mT  # (B, rows of the block)
+            for own, weight, end in zip(last.split(rows), self.weight.split(rows), columns, strict=True)
+        ]
+        return weft.cat(found, 1) if self.bias is None else weft.cat(found, 1) + self.bias
 
 
 class MADE(Autoregressive):
@@ -86,6 +114,20 @@ class MADE(Autoregressive):
         for number, layer in enumerate(self.layers):
             seen = hidden_degrees(layer.out_features, seen.amin(1, keepdim=True), most, generator)
             self.register_buffer(f"degrees{number}", seen, persistent=False)
+        if self.masks == 1:
+            for layer, last, below in self._links(0):
+                layer.climb(last, below)
+
+    def _links(self, mask: int | Tensor) -> list[tuple[MaskedLinear, Tensor, Tensor]]:
+        """Each layer with the last ranks that its outputs may see, and the ranks of its inputs; outputs do not see
+        themselves. The direct one comes last."""
+        ranks = self.ranks[mask]
+        degrees = [ranks, *(getattr(self, f"degrees{number}")[mask] for number in range(len(self.layers)))]
+        last = ranks.repeat_interleave(self.head.parameters) - 1  # (D · K,)
+        pairs = itertools.pairwise(degrees)
+        hidden = [(layer, above, below) for layer, (below, above) in zip(self.layers, pairs, strict=True)]
+        direct = [] if self.direct is None else [(self.direct, last, ranks)]
+        return [*hidden, (self.output, last, degrees[-1]), *direct]
 
     def next_mask(self) -> Tensor:
         """The number of the next mask, after the last one the first; also in compiled steps."""
@@ -104,18 +146,17 @@ class MADE(Autoregressive):
     # ------------------------------------------------------------------------------------- the density
     def conditionals(self, x: Tensor, condition: Tensor | None = None, mask: int | Tensor = 0) -> Tensor:
         """Under one mask: (B, D) → (B, D, K)"""
-        seen = ranks = self.ranks[mask]
+        *hidden, output = self._links(mask)[: len(self.layers) + 1]
         h = x
-        for number, layer in enumerate(self.layers):
-            degrees = getattr(self, f"degrees{number}")[mask]
-            h = layer(h, degrees.unsqueeze(1) >= seen)
+        for number, (layer, last, ranks) in enumerate(hidden):
+            h = layer(h, last, ranks)
             if number == 0 and self.class_bias is not None:
                 h = h + self.class_bias(condition)
-            h, seen = self.activation(h), degrees
-        last = ranks.repeat_interleave(self.head.parameters).unsqueeze(1)  # (D · K, 1)
-        found = self.output(h, last > seen)
+            h = self.activation(h)
+        layer, last, ranks = output
+        found = layer(h, last, ranks)
         if self.direct is not None:
-            found = found + self.direct(x, last > ranks)
+            found = found + self.direct(x, last, self.ranks[mask])
         return found.unflatten(-1, (self.event_shape[0], self.head.parameters))  # (B, D · K) → (B, D, K)
 
     def log_prob_under(self, x: Tensor, mask: int | Tensor, condition: Tensor | None = None) -> Tensor:

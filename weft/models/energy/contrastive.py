@@ -80,6 +80,8 @@ class LikelihoodGradient(nn.Module):
     def _slopes(self, products: Tensor, features: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Differences of statistics as slopes of log p in W, b and c: (D, H), (D,), (H,)."""
         mu, lam, scale = self.visible_offset, self.hidden_offset, self.rbm.bias_scale
+        if not self.centred:  # μ = λ = 0
+            return products, features / scale, hidden
         weight = products - mu.outer(hidden) - features.outer(lam)
         return weight, features / scale - scale * (weight @ lam), hidden - mu @ weight
 

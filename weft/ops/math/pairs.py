@@ -165,7 +165,10 @@ class Logaddexp(Elementwise):
         return f.logaddexp(x, other)
 
     def vjp(self, g, y, x, other):
-        return lambda: g * conj((x - y).exp()), lambda: g * conj((other - y).exp())
+        """Shares of eˣ in the sum. σ(x − other) needs no y: a step that throws the sum away need not compute it."""
+        if x.is_complex():
+            return lambda: g * conj((x - y).exp()), lambda: g * conj((other - y).exp())
+        return lambda: g * (x - other).sigmoid(), lambda: g * (other - x).sigmoid()
 
 
 def _logaddexp(x: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -20,15 +20,15 @@ from .bits import PIXELS, BitsSettings, OnBits, chain_pictures, energy_curve, fi
 
 __all__ = ["RBM500Settings", "RBMMnist500", "recipe"]
 
-WATCHED = 1000  # images whose free energy is logged on the way
+WATCHED = 200  # images whose pseudo-likelihood is logged on the way
 
 
 @dataclass(kw_only=True)
 class RBM500Settings(BitsSettings):
     """Settings of rbm-mnist-500."""
 
-    epochs: int = 100
-    lr: float = 0.1
+    epochs: int = 60
+    lr: float = 0.2
     hidden: int = option(500, "hidden units", at_least=1)
     steps: int = option(1, "Gibbs steps of the chains between two updates", at_least=1)
     weight_decay: float = option(0.0, "decay of the weights", at_least=0)
