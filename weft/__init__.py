@@ -66,8 +66,20 @@ contiguous_format, preserve_format, channels_last = "contiguous_format", "preser
 
 # Packages that most programs need only a part of: imported when they are first asked for, as are their names below.
 _PACKAGES = (
-    *("array_api", "compiler", "data", "distributions", "inspect", "io", "masked", "metrics", "models", "nn", "optim"),
-    *("recipes", "sklearn", "testing", "train"),
+    *(
+        "array_api",
+        "compiler",
+        "data",
+        "distributions",
+        "inspect",
+        "integrate",
+        "io",
+        "masked",
+        "metrics",
+        "models",
+        "nn",
+    ),
+    *("optim", "recipes", "sklearn", "testing", "train"),
 )
 
 # Functions that PyTorch offers both here and in `nn.functional`.

@@ -107,6 +107,7 @@ from weft.tape.modes import inference_mode as inference_mode
 from weft.random import initial_seed as initial_seed
 from weft import inspect as inspect
 from weft.nn.functional.norm import instance_norm as instance_norm
+from weft import integrate as integrate
 from weft import io as io
 from weft.tape.modes import is_anomaly_enabled as is_anomaly_enabled
 from weft.tape.modes import is_grad_enabled as is_grad_enabled

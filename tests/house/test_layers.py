@@ -29,7 +29,7 @@ LAYERS = {
     "front door": "weft",  # what is imported with it; the rest it names by `later`
     "compiler": "compiler",
     "layers": "nn",
-    "optimisers, distributions": "optim distributions masked array_api testing",
+    "optimisers, distributions": "optim distributions integrate masked array_api testing",
     "files, looking inside": "io inspect",
     "data": "data metrics utils.data",
     "training": "train",
