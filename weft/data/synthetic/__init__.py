@@ -1,9 +1,10 @@
-"""Sets that are drawn instead of downloaded: points in the plane, curves, spins, graphs, sequences.
+"""Sets that are drawn instead of downloaded: points in the plane, mixtures, curves, spins, graphs, sequences.
 
 Every function takes `seed` (the same numbers each time) or `generator` (the next numbers of a stream), by default the
 next numbers of Weft's own generator. Real numbers come in the default floating dtype, labels and tokens as int64.
 
     points      moons circles spirals checkerboard blobs two_gaussians xor swiss_roll
+    mixtures    gaussian_ring ring_centres gaussian_grid grid_centres stacked_digits
     curves      polynomial sine sines
     spins       ising ising_energy
     graphs      sbm stochastic_block_model
@@ -20,6 +21,7 @@ from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "points": ("blobs", "checkerboard", "circles", "moons", "spirals", "swiss_roll", "two_gaussians", "xor"),
+    "mixtures": ("gaussian_grid", "gaussian_ring", "grid_centres", "ring_centres", "stacked_digits"),
     "curves": ("polynomial", "sine", "sines"),
     "spins": ("ising", "ising_energy"),
     "graphs": ("Graph", "sbm", "stochastic_block_model"),

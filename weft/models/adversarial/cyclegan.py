@@ -23,7 +23,7 @@ class CycleGAN(AdversarialModel):
 
     A batch is (x, y), as many of each, in no relation. Means of absolute differences over all elements.
     cycle, identity: λ and λ_id; the latter only makes sense where X and Y are alike
-    history: draws kept for the discriminators; 0 shows them the latest alone
+    histories: earlier draws of X and of Y for the discriminators (`History`); None shows them the latest alone
     Of the protocol, `encode` is G, `decode` F, `reconstruct` F(G(x)).
     """
 
@@ -39,13 +39,13 @@ class CycleGAN(AdversarialModel):
         *,
         cycle: float = 10.0,
         identity: float = 0.0,
-        history: int = 0,
+        histories: tuple[History, History] | None = None,
     ) -> None:
         super().__init__()
         self.forth, self.back = forth, back
         self.discriminator_x, self.discriminator_y = discriminator_x, discriminator_y
         self.loss, self.cycle, self.identity = loss_named(loss), cycle, identity
-        self.history_x, self.history_y = (History(history), History(history)) if history else (None, None)
+        self.history_x, self.history_y = histories or (None, None)
 
     def players(self) -> tuple[list[nn.Module], list[nn.Module]]:
         return [self.forth, self.back], [self.discriminator_x, self.discriminator_y]
@@ -83,23 +83,21 @@ class History(nn.Module):
     """The last draws of a generator, so that a discriminator does not forget (Shrivastava et al. 2017).
 
     Until it is full it keeps what comes and hands it on. Then each draw of a batch, with probability ½, changes places with
-    one that is kept, each with another. Shape: (B, *event) → the same; B at most `size`
+    one that is kept, each with another. event: the shape of one draw. Shape: (B, *event) → the same; B at most `size`
     """
 
-    def __init__(self, size: int = 50) -> None:
+    def __init__(self, size: int, event: tuple[int, ...]) -> None:
         super().__init__()
         if size < 1:
             raise OptionError(f"History: expected a size of at least 1, got {size}")
         self.size = size
-        self.register_buffer("kept", None)
+        self.register_buffer("kept", weft.zeros(size, *event))
         self.register_buffer("count", weft.zeros((), dtype=weft.int64))
 
     @weft.no_grad()
     def forward(self, drawn: Tensor, generator: Any = None) -> Tensor:
         if not 0 < len(drawn) <= self.size:
             raise ShapeError(f"History: {len(drawn)} draws at once, but {self.size} are kept; make the history larger")
-        if self.kept is None:
-            self.kept = weft.zeros(self.size, *drawn.shape[1:], dtype=drawn.dtype)
         rows = weft.arange(len(drawn))
         filling = self.count < self.size
         others = weft.randperm(self.size, generator=generator)[: len(drawn)]
