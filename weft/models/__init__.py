@@ -3,7 +3,7 @@
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
 an energy, `autoregressive` those that factorise, `flows` noise through invertible maps, `autoencoders` those that find
-codes, `variational` those with hidden causes and a bound; `weft.models.evaluate` says how good one is.
+codes, `variational` those with hidden causes and a bound, `adversarial` games of two networks; `weft.models.evaluate` says how good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers.
 """
 
@@ -11,6 +11,7 @@ from ..runtime.lazy import later as _later
 
 _ROOMS = (
     *(
+        "adversarial",
         "autoencoders",
         "autoregressive",
         "classical",

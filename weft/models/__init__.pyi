@@ -4,7 +4,7 @@
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
 an energy, `autoregressive` those that factorise, `flows` noise through invertible maps, `autoencoders` those that find
-codes, `variational` those with hidden causes and a bound; `weft.models.evaluate` says how good one is.
+codes, `variational` those with hidden causes and a bound, `adversarial` games of two networks; `weft.models.evaluate` says how good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers."""
 
 
@@ -12,6 +12,7 @@ from weft.models.pretrained.auto_tokenizer import AutoTokenizer as AutoTokenizer
 from weft.models.pretrained.batch_encoding import BatchEncoding as BatchEncoding
 from weft.models.pretrained.auto_tokenizer import PretrainedTokenizer as PretrainedTokenizer
 from weft.models.pretrained.chat_templates import TemplateError as TemplateError
+from weft.models import adversarial as adversarial
 from weft.models import autoencoders as autoencoders
 from weft.models import autoregressive as autoregressive
 from weft.models import classical as classical

@@ -132,7 +132,7 @@ def test_auxiliary_classifier_adds_a_cross_entropy_to_both_losses():
     entropy = lambda x: torch.nn.functional.cross_entropy(
         torch.tensor(tell(x)[1].detach().numpy()), torch.tensor(c.numpy())
     )
-    gain = [(getattr(m, "discriminator_loss")((x, c), seeded())).item() for m in (with_, without)]
+    gain = [(m.discriminator_loss((x, c), seeded())).item() for m in (with_, without)]
     assert gain[0] - gain[1] == pytest.approx(2 * entropy(x).item(), rel=1e-4)
     gain = [m.generator_loss((x, c), seeded()).item() for m in (with_, without)]
     assert gain[0] - gain[1] == pytest.approx(2 * entropy(with_.sample(6, c, seeded())).item(), rel=1e-4)
@@ -283,7 +283,9 @@ def test_history_fills_then_changes_places_with_half_of_what_comes(compiled):
 
 def test_a_history_is_copied_with_its_model():
     model = CycleGAN(
-        *(mlp(2, (4,), 2) for _ in range(2)), *(mlp(2, (4,), 1) for _ in range(2)), histories=(History(8, (2,)), History(8, (2,)))
+        *(mlp(2, (4,), 2) for _ in range(2)),
+        *(mlp(2, (4,), 1) for _ in range(2)),
+        histories=(History(8, (2,)), History(8, (2,))),
     )
     model.discriminator_loss((weft.randn(4, 2), weft.randn(4, 2)))
     twin = copy.deepcopy(model)

@@ -71,7 +71,9 @@ def test_trap_batch_norm_in_the_critic_is_refused_with_the_reason():
         gradient_penalty(critic, weft.ones(5, 3), weft.zeros(5, 3))
     with pytest.raises(ConditionError, match="batch normalisation"):
         GAN(DCGenerator(4, width=2), DCDiscriminator(width=2), 4, "wasserstein", penalties=[GradientPenalty()])
-    gradient_penalty(nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 1)), weft.ones(5, 3), weft.zeros(5, 3))
+    gradient_penalty(
+        nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 1)), weft.ones(5, 3), weft.zeros(5, 3)
+    )
 
 
 def twins(net):

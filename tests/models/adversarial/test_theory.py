@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_theorem_9_2_descent_on_the_value_at_the_best_discriminator_converges_to
         gaps.append(game_value(d, true, drawn, 1.0) + math.log(4))
         drawn = drawn * (-0.5 * (1 - d).log()).exp()  # mirror descent stays among probabilities
         drawn = drawn / drawn.sum()
-    assert all(after <= before + 1e-12 for before, after in zip(gaps, gaps[1:], strict=False))
+    assert all(after <= before + 1e-12 for before, after in itertools.pairwise(gaps))
     assert gaps[-1] < 1e-9 and (drawn - true).abs().max() < 1e-4
 
 

@@ -100,8 +100,8 @@ class History(nn.Module):
             raise ShapeError(f"History: {len(drawn)} draws at once, but {self.size} are kept; make the history larger")
         rows = weft.arange(len(drawn))
         filling = self.count < self.size
-        others = weft.randperm(self.size, generator=generator)[: len(drawn)]
-        places = weft.where(filling, (self.count + rows) % self.size, others)
+        start = weft.where(filling, self.count, weft.randint(self.size, (), generator=generator))
+        places = (start + rows) % self.size  # neighbours, so that no two are the same
         swapped = (weft.rand(len(drawn), generator=generator) < 0.5).reshape(-1, *[1] * (drawn.dim() - 1))
         old = self.kept[places]
         self.kept.index_copy_(0, places, weft.where(filling | swapped, drawn, old))

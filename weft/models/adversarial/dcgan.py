@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal
 
 from ... import nn
@@ -28,7 +29,7 @@ class DCGenerator(nn.Module):
         self.maps = widths[0]
         self.project = nn.Linear(latent, widths[0] * self.start**2, bias=False)
         layers: list[nn.Module] = [nn.BatchNorm2d(widths[0]), nn.ReLU()]
-        for wide, following in zip(widths, widths[1:], strict=False):
+        for wide, following in itertools.pairwise(widths):
             layers += [nn.ConvTranspose2d(wide, following, 4, 2, 1, bias=False), nn.BatchNorm2d(following), nn.ReLU()]
         self.net = nn.Sequential(*layers, nn.ConvTranspose2d(widths[-1], channels, 4, 2, 1), nn.Tanh())
         self.apply(start_small)
@@ -51,7 +52,7 @@ class DCDiscriminator(nn.Module):
         start, halvings = _doublings(size)
         widths = [channels, *(width * 2**i for i in range(halvings))]
         layers: list[nn.Module] = []
-        for i, (wide, following) in enumerate(zip(widths, widths[1:], strict=False)):
+        for i, (wide, following) in enumerate(itertools.pairwise(widths)):
             batch = norm == "batch" and i > 0
             layers.append(_normed(nn.Conv2d(wide, following, 4, 2, 1, bias=not batch), norm))
             layers += [nn.BatchNorm2d(following)] * batch + [nn.LeakyReLU(0.2)]

@@ -46,7 +46,9 @@ class InfoGAN(AdversarialModel):
     ) -> None:
         super().__init__()
         if classes + numbers < 1:
-            raise OptionError("InfoGAN: expected a code of classes or numbers, got neither; GAN is the game without one")
+            raise OptionError(
+                "InfoGAN: expected a code of classes or numbers, got neither; GAN is the game without one"
+            )
         self.generator, self.features = generator, features
         self.output, self.recognition = nn.Linear(width, 1), nn.Linear(width, classes + numbers)
         self.noise, self.classes, self.numbers = noise, classes, numbers
@@ -67,9 +69,7 @@ class InfoGAN(AdversarialModel):
     def generate(self, codes: Tensor, generator: Any = None) -> Tensor:
         """G(z, c) with fresh noise: (B, classes + numbers) → (B, *event)"""
         if codes.shape[1] != self.classes + self.numbers:
-            raise ShapeError(
-                f"InfoGAN: expected codes (B, {self.classes + self.numbers}), got {tuple(codes.shape)}"
-            )
+            raise ShapeError(f"InfoGAN: expected codes (B, {self.classes + self.numbers}), got {tuple(codes.shape)}")
         return self.generator(weft.cat([weft.randn(len(codes), self.noise, generator=generator), codes], 1))
 
     def discriminator_loss(self, batch: Any, generator: Any = None) -> Tensor:

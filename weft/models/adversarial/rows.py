@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ... import nn
@@ -26,7 +27,7 @@ def mlp(
     if activation not in ACTIVATIONS:
         raise OptionError(f"mlp: expected an activation of {', '.join(ACTIVATIONS)}, got {activation!r}")
     sizes, layers = [inputs, *hidden, outputs], []
-    for size, following in zip(sizes, sizes[1:], strict=False):
+    for size, following in itertools.pairwise(sizes):
         linear = nn.Linear(size, following)
         layers += [nn.utils.parametrizations.spectral_norm(linear) if spectral else linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers[:-1])

@@ -6,7 +6,6 @@ from typing import Any
 
 from ... import optim
 from ...errors import OptionError, ShapeError
-from ...optim.swa_utils import AveragedModel, get_ema_avg_fn
 from ...tensor import Tensor
 from ...train import Task
 from .base import AdversarialModel
@@ -24,8 +23,9 @@ class AdversarialTraining(Task):
     betas: of Adam; 0 is usual for the first, since gradients of a moving opponent are better forgotten
     steps: k
     clip: each weight of the discriminator is kept in [−clip, clip] (WGAN); None leaves them
-    average: the decay of a moving average of the generator's side, kept in `averaged` with its buffers as they are now; 0
-        keeps none. `averaged_model()` draws with it.
+    epochs: how long the training is, so that both rates fall along a line to 0 in its second half; None keeps them
+
+    `EMA(part="model.generator")` among the trainer's callbacks averages the generator, inside of the same plan.
     """
 
     automatic_optimization = False
@@ -38,15 +38,13 @@ class AdversarialTraining(Task):
         betas: tuple[float, float] = (0.0, 0.9),
         steps: int = 1,
         clip: float | None = None,
-        average: float = 0.0,
+        epochs: int | None = None,
     ) -> None:
         super().__init__()
         if steps < 1:
             raise OptionError(f"AdversarialTraining: expected steps, k, to be at least 1, got {steps}")
-        self.model, self.rates, self.betas, self.steps, self.clip = model, rates, betas, steps, clip
-        self.averaged = AveragedModel(model, avg_fn=get_ema_avg_fn(average)) if average else None
-        if self.averaged is not None:
-            self.averaged.requires_grad_(False)
+        self.model, self.rates, self.betas = model, rates, betas
+        self.steps, self.clip, self.epochs = steps, clip, epochs
 
     def training_step(self, batch: Any) -> Tensor:
         model, (drawing, telling) = self.model, self.optimizers()
@@ -58,19 +56,24 @@ class AdversarialTraining(Task):
                 model.clip_weights(self.clip)
         drawn = model.generator_loss(parts[-1])
         _stepped(drawn, drawing)
-        if self.averaged is not None:
-            self.averaged.update_parameters(model)
         self.log("discriminator_loss", told, prog_bar=True)
         self.log("generator_loss", drawn, prog_bar=True)
         return told.detach() + drawn.detach()
 
     def configure_optimizers(self) -> Any:
         sides = self.model.generator_parameters(), self.model.discriminator_parameters()
-        return [optim.Adam(list(side), lr=rate, betas=self.betas) for side, rate in zip(sides, self.rates, strict=True)]
+        made = [optim.Adam(list(side), lr=rate, betas=self.betas) for side, rate in zip(sides, self.rates, strict=True)]
+        if self.epochs is None:
+            return made
+        return made, [optim.lr_scheduler.LambdaLR(optimizer, self._kept) for optimizer in made]
 
-    def averaged_model(self) -> AdversarialModel:
-        """The model with averaged weights, or as it is where no average is kept."""
-        return self.model if self.averaged is None else self.averaged.module
+    def on_train_epoch_end(self) -> None:
+        for schedule in self.lr_schedulers() if self.epochs is not None else ():
+            schedule.step()
+
+    def _kept(self, epoch: int) -> float:
+        """The share of the rates in an epoch."""
+        return max(min(1.0, 2 * (1 - epoch / max(self.epochs, 1))), 0.0)
 
 
 def shared_out(batch: Any, k: int) -> list[Any]:

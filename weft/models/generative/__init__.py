@@ -9,6 +9,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("check_normalised", "grid", "influence"),
     ),
     "evaluation": ("BINARISATIONS", "Evaluation", "Likelihood", "evaluate", "rank", "split_hash"),
+    "gan_checks": ("GANFound", "check_gan", "lipschitz_estimate"),
     "plans": ("Planned", "in_one_plan", "planned"),
     "protocol": ("Bound", "GenerativeModel", "PROTOCOL", "bound", "estimate", "exact"),
 }

@@ -9,6 +9,7 @@ from weft.models.generative.protocol import Bound as Bound
 from weft.models.generative.evaluation import Evaluation as Evaluation
 from weft.models.generative.baselines import FactorisedGaussian as FactorisedGaussian
 from weft.models.generative.baselines import FullGaussian as FullGaussian
+from weft.models.generative.gan_checks import GANFound as GANFound
 from weft.models.generative.protocol import GenerativeModel as GenerativeModel
 from weft.models.generative.evaluation import Likelihood as Likelihood
 from weft.models.generative.plans import Planned as Planned
@@ -17,15 +18,18 @@ from weft.models.generative import baselines as baselines
 from weft.models.generative.checks import binary_states as binary_states
 from weft.models.generative.checks import check_autoregressive as check_autoregressive
 from weft.models.generative.checks import check_ema as check_ema
+from weft.models.generative.gan_checks import check_gan as check_gan
 from weft.models.generative.checks import check_gradient_estimator as check_gradient_estimator
 from weft.models.generative.checks import check_invertible as check_invertible
 from weft.models.generative.checks import check_normalised as check_normalised
 from weft.models.generative import checks as checks
 from weft.models.generative.evaluation import evaluate as evaluate
 from weft.models.generative import evaluation as evaluation
+from weft.models.generative import gan_checks as gan_checks
 from weft.models.generative.checks import grid as grid
 from weft.models.generative.plans import in_one_plan as in_one_plan
 from weft.models.generative.checks import influence as influence
+from weft.models.generative.gan_checks import lipschitz_estimate as lipschitz_estimate
 from weft.models.generative.plans import Planned as planned
 from weft.models.generative import plans as plans
 from weft.models.generative import protocol as protocol
@@ -33,7 +37,7 @@ from weft.models.generative.evaluation import rank as rank
 from weft.models.generative.evaluation import split_hash as split_hash
 BINARISATIONS: Any
 PROTOCOL: Any
-__all__ = ['BINARISATIONS', 'BernoulliMixture', 'Bound', 'Evaluation', 'FactorisedGaussian', 'FullGaussian', 'GenerativeModel', 'Likelihood', 'PROTOCOL', 'Planned', 'ProductOfBernoullis', 'binary_states', 'bound', 'check_autoregressive', 'check_ema', 'check_gradient_estimator', 'check_invertible', 'check_normalised', 'estimate', 'evaluate', 'exact', 'grid', 'in_one_plan', 'influence', 'planned', 'rank', 'split_hash']
+__all__ = ['BINARISATIONS', 'BernoulliMixture', 'Bound', 'Evaluation', 'FactorisedGaussian', 'FullGaussian', 'GANFound', 'GenerativeModel', 'Likelihood', 'PROTOCOL', 'Planned', 'ProductOfBernoullis', 'binary_states', 'bound', 'check_autoregressive', 'check_ema', 'check_gan', 'check_gradient_estimator', 'check_invertible', 'check_normalised', 'estimate', 'evaluate', 'exact', 'grid', 'in_one_plan', 'influence', 'lipschitz_estimate', 'planned', 'rank', 'split_hash']
 def bound(method: Callable | None = None, *, where: Callable[[Any], bool] = ...) -> Callable:
     """Declare that a method of the protocol answers with bound values; where: for which models of the class."""
 def estimate(method: Callable | None = None, *, where: Callable[[Any], bool] = ...) -> Callable:

@@ -207,7 +207,14 @@ class TrainStep:
         return first[0]
 
     def _manual(self, batch: Any, index: Any) -> Any:
-        loss = loss_of(self.task.call("training_step", batch, index), "training_step", needed=False)
+        """The task steps its optimisers itself; to what stands around an update, averages say, that is one of each."""
+        task = self.task
+        around = [(callback, optimizer) for optimizer in self.optimizers for callback in self.inside]
+        kept = [callback.before_update(task, optimizer) for callback, optimizer in around]
+        loss = loss_of(task.call("training_step", batch, index), "training_step", needed=False)
+        with no_grad():
+            for (callback, optimizer), before in zip(around, kept, strict=True):
+                callback.after_update(task, optimizer, before)
         return None if loss is None else loss.detach()
 
 
