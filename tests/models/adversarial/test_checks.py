@@ -37,7 +37,7 @@ def test_a_steep_critic_is_caught():
 
 def test_a_jump_that_slopes_do_not_show_is_caught_between_points():
     step = lambda x: (x[:, 0] > 0).float()
-    with pytest.raises(ConditionError, match="but may have 0.5 at most"):
+    with pytest.raises(ConditionError, match=r"but may have 0\.5 at most"):
         check_gan(step, REAL, DRAWS, lipschitz=0.5)
 
 
