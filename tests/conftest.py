@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import zlib
@@ -28,6 +29,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = {item: zlib.crc32(item.nodeid.encode()) % int(shares) == int(which) - 1 for item in items}
     config.hook.pytest_deselected(items=[item for item in items if not chosen[item]])
     items[:] = [item for item in items if chosen[item]]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What the suite itself is made of stays: no collection of garbage in a test walks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -124,8 +124,20 @@ def outcome(name: str, dtype: torch.dtype, train: bool, wrap: Callable[[Any], An
     return calls, list(weft.get_rng_state().numpy())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("name", CASES)
+# In double precision one module of each kind: the operations themselves are compared in every type in test_equality.py.
+DOUBLE = (
+    *("Linear", "Conv1d", "ConvTranspose2d", "MaxPool2d", "BatchNorm1d", "LayerNorm", "GELU", "Dropout"),
+    *("CrossEntropyLoss", "MSELoss", "GRUCell", "RNN"),
+)
+FORMS = [
+    pytest.param(name, dtype, id=f"{name}-{str(dtype).removeprefix('torch.')}", marks=marks)
+    for dtype in (torch.float32, torch.float64)
+    for name in CASES
+    for marks in [(pytest.mark.slow,) if dtype is torch.float64 and name not in DOUBLE else ()]
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), FORMS)
 def test_modules_compiled_are_eager(name: str, dtype: torch.dtype, record_property: Any) -> None:
     cases = 0
     for train in (True, False) if name in norm.RUNNING else (True,):
