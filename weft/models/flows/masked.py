@@ -62,19 +62,24 @@ class MaskedNetwork(nn.Module):
         for number, units in enumerate(hidden):
             degrees = hidden_degrees(units, least, max(features - 2, 0), generator)
             self.register_buffer(f"degrees{number}", degrees[0], persistent=False)
+        for layer, last, seen in self._links():
+            layer.climb(last, seen)
+
+    def _links(self) -> list[tuple[MaskedLinear, Tensor, Tensor]]:
+        """Each layer with the last ranks that its outputs may see, and the ranks of its inputs."""
+        inputs = self.ranks.repeat_interleave(2) if self.angles else self.ranks
+        degrees = [inputs, *(getattr(self, f"degrees{number}") for number in range(len(self.layers)))]
+        last = self.ranks.repeat_interleave(self.outputs) - 1  # (D · K,): outputs do not see their own element
+        return list(zip([*self.layers, self.output], [*degrees[1:], last], degrees, strict=True))
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        h, seen = x, self.ranks
-        if self.angles:
-            h, seen = weft.stack([x.cos(), x.sin()], -1).flatten(1), seen.repeat_interleave(2)  # (B, D) → (B, 2D)
-        for number, layer in enumerate(self.layers):
-            degrees = getattr(self, f"degrees{number}")
-            h = layer(h, degrees.unsqueeze(1) >= seen)
+        h = weft.stack([x.cos(), x.sin()], -1).flatten(1) if self.angles else x  # (B, D) → (B, 2D)
+        for number, (layer, last, seen) in enumerate(self._links()):
+            h = layer(h, last, seen)
             if number == 0 and self.context is not None:
                 h = h + self.context(context)
-            h, seen = self.activation(h), degrees
-        last = self.ranks.repeat_interleave(self.outputs).unsqueeze(1)  # (D · K, 1)
-        return self.output(h, last > seen).unflatten(-1, (self.features, self.outputs))  # (B, D · K) → (B, D, K)
+            h = self.activation(h) if layer is not self.output else h
+        return h.unflatten(-1, (self.features, self.outputs))  # (B, D · K) → (B, D, K)
 
 
 class MaskedBijector(Bijector):
