@@ -12,7 +12,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "ladder": ("LadderVAE",),
     "likelihoods": ("Likelihood", "SharedVariance"),
     "linear": ("LinearVAE",),
-    "objectives": ("BetaELBO", "CIWAE", "ELBO", "IWAE", "MIWAE", "Objective", "log_mean_exp"),
+    "objectives": ("BetaELBO", "CIWAE", "ELBO", "IWAE", "MIWAE", "Objective", "WarmUp", "log_mean_exp"),
     "posteriors": ("DiagonalGaussian", "FullGaussian", "Posterior"),
     "priors": ("ConditionalNormal", "Prior", "StandardNormal"),
     "probabilistic_pca": ("ProbabilisticPCA",),

@@ -180,7 +180,7 @@ class LatentVariableModel(GenerativeModel):
         if self.conditions is None:
             self._unconditional(condition)
             return None
-        return self.conditions(condition, n)
+        return self.conditions(condition, n).to(next(self.parameters()).dtype)
 
 
 class VAE(LatentVariableModel):

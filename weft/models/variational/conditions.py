@@ -70,4 +70,4 @@ class Joined(nn.Module):
         self.network = network
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
-        return self.network(weft.cat([x, condition.to(x.dtype)], -1))
+        return self.network(weft.cat([x, condition], -1))

@@ -178,4 +178,5 @@ class HierarchicalVAE(Levels):
 
 def _rowwise(network: nn.Module, x: Tensor) -> Tensor:
     """A network of rows on (…, D): (…, D) → (…, E)"""
-    return network(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
+    found = network(x.flatten(0, -2))
+    return found.reshape(*x.shape[:-1], found.shape[-1])

@@ -23,7 +23,8 @@ class LadderVAE(Levels):
 
     On the way up x becomes features d_1, d_2, …, each of which says a normal distribution N(μ̂_t, σ̂_t²); on the way down
     q(z_t | z_{t+1}, x) is its product with the prior p(z_t | z_{t+1}), precisions as weights. Where p is right nothing
-    needs to be said twice, and upper levels stay in use.
+    needs to be said twice. Nothing keeps x from saying little at all (codes collapse onto the prior): the paper's remedies
+    are batch normalisation on the way up, which is here, and `WarmUp`.
 
     hidden: units of each layer, of every network
     """
@@ -41,7 +42,8 @@ class LadderVAE(Levels):
         super().__init__(codes, likelihood, objective)
         make = lambda a, b: MLP(a, hidden, b, activation)
         widths = [features, *([hidden[-1]] * len(codes))] if hidden else [features] * (len(codes) + 1)
-        self.climb = nn.ModuleList([make(a, b) for a, b in itertools.pairwise(widths)])
+        climb = [MLP(a, hidden, b, activation, norm="batch") for a, b in itertools.pairwise(widths)]
+        self.climb = nn.ModuleList(climb)
         self.upward = nn.ModuleList([nn.Linear(width, 2 * c) for width, c in zip(widths[1:], codes, strict=True)])
         self.downward = nn.ModuleList([make(b, 2 * a) for a, b in itertools.pairwise(codes)])
         self.decoder = make(codes[0], features * self.likelihood.numbers)

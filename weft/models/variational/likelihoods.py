@@ -50,7 +50,8 @@ class Likelihood(nn.Module):
                 f"likelihood: the decoder speaks of events {tuple(spread.shape[1:-1])} ({self.numbers} numbers for each "
                 f"element), x has {tuple(x.shape[1:])}"
             )
-        each = spread.reshape(-1, *x.shape, spread.shape[-1])  # (K, B, *event, P)
+        draws = len(spread) // max(len(x), 1)
+        each = spread.reshape(draws, *x.shape, spread.shape[-1])  # (K, B, *event, P)
         found = self.head.log_prob(each, x.expand(each.shape[:-1])).flatten(2).sum(2)
         return weft.where(self.head.supports(x).flatten(1).all(1), found, weft.nan)
 

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import weft
+
+from ... import nn
 from ...errors import OptionError
 from ...tensor import Tensor
 
-__all__ = ["CIWAE", "ELBO", "IWAE", "MIWAE", "BetaELBO", "Objective", "log_mean_exp"]
+__all__ = ["CIWAE", "ELBO", "IWAE", "MIWAE", "BetaELBO", "Objective", "WarmUp", "log_mean_exp"]
 
 Objective = Callable[[Any, Tensor, Tensor | None, Any], Tensor]
 
@@ -44,6 +47,27 @@ class BetaELBO:
     def __call__(self, model: Any, x: Tensor, condition: Tensor | None = None, generator: Any = None) -> Tensor:
         reconstruction, divergence = model.terms(x, condition, self.samples, generator)
         return reconstruction - self.beta * divergence
+
+
+class WarmUp(nn.Module):
+    """The ELBO with a weight of the divergence that grows from 0 to 1 over the first `steps` of training.
+
+    So codes are in use before they cost anything (Bowman et al. 2016, Sønderby et al. 2016). It counts the steps itself, in
+    a buffer that checkpoints keep; in evaluation mode it is the ELBO.
+    """
+
+    def __init__(self, steps: int, samples: int = 1) -> None:
+        super().__init__()
+        _positive("WarmUp", steps, samples)
+        self.steps, self.samples = steps, samples
+        self.register_buffer("done", weft.zeros((), dtype=weft.int64))
+
+    def forward(self, model: Any, x: Tensor, condition: Tensor | None = None, generator: Any = None) -> Tensor:
+        reconstruction, divergence = model.terms(x, condition, self.samples, generator)
+        if not self.training:
+            return reconstruction - divergence
+        self.done.add_(1)
+        return reconstruction - (self.done / self.steps).clamp(max=1) * divergence
 
 
 @dataclass(frozen=True)

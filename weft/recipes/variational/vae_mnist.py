@@ -22,8 +22,8 @@ __all__ = ["VAEMnist", "VAESettings", "recipe"]
 class VAESettings(DynamicSettings):
     """Settings of vae-mnist."""
 
-    epochs: int = 100
-    lr: float = 0.002
+    epochs: int = 150
+    lr: float = 0.004
     k: int = option(1, "draws of each code; more than one makes it importance-weighted", at_least=1)
     hidden: tuple[int, ...] = option((200, 200), "units of each hidden layer", at_least=1)
     code: int = option(50, "numbers of a code", at_least=1)
@@ -45,7 +45,8 @@ class VAEMnist(DynamicBits):
 
     def model(self, settings: VAESettings) -> DenseVAE:
         objective = ELBO() if settings.k == 1 else IWAE(settings.k)
-        return DenseVAE(784, settings.hidden, settings.code, activation=settings.activation, objective=objective)
+        options = {"activation": settings.activation, "init": "xavier", "objective": objective}
+        return DenseVAE(784, settings.hidden, settings.code, **options)
 
 
 recipe = VAEMnist()
