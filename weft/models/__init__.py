@@ -15,6 +15,7 @@ _ROOMS = (
         "autoencoders",
         "autoregressive",
         "classical",
+        "diffusion",
         "energy",
         "flows",
         "generative",

@@ -14,9 +14,9 @@ import weft
 from ...errors import OptionError
 from ...tensor import Tensor
 
-__all__ = ["hamiltonian", "langevin"]
+__all__ = ["follow_score", "hamiltonian", "langevin"]
 
-Energy = Callable[[Tensor], Tensor]
+Energy = Score = Callable[[Tensor], Tensor]
 
 
 def langevin(
@@ -31,10 +31,19 @@ def langevin(
     """
     _check(step)
     slope = _slope(energy, clip)
+    return follow_score(lambda x: -slope(x), x, steps, step, generator)
+
+
+def follow_score(score: Score, x: Tensor, steps: int, step: float | Tensor, generator: Any = None) -> Tensor:
+    """x ← x + ε s(x) + √(2ε) ξ, `steps` times: Langevin dynamics where the slope s of log p is known itself: like x.
+
+    step: ε, a number or a tensor, () or broadcasting with x
+    """
+    spread = (2 * step).sqrt() if isinstance(step, Tensor) else math.sqrt(2 * step)
 
     def move(_: Tensor, x: Tensor) -> Tensor:
         noise = weft.randn(x.shape, dtype=x.dtype, generator=generator)
-        return x - step * slope(x) + math.sqrt(2 * step) * noise
+        return x + step * score(x) + spread * noise
 
     return weft.fori_loop(0, steps, move, x.detach())
 
