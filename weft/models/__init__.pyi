@@ -4,7 +4,8 @@
 `classical` has closed forms beside the trained solution, `vision`, `sequences`, `text` and `transformers` the networks;
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
 an energy, `autoregressive` those that factorise, `flows` noise through invertible maps, `autoencoders` those that find
-codes, `variational` those with hidden causes and a bound, `adversarial` games of two networks; `weft.models.evaluate` says how good one is.
+codes, `variational` those with hidden causes and a bound, `adversarial` games of two networks,
+`diffusion` scores and ways back from noise; `weft.models.evaluate` says how good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers."""
 
 
@@ -16,6 +17,7 @@ from weft.models import adversarial as adversarial
 from weft.models import autoencoders as autoencoders
 from weft.models import autoregressive as autoregressive
 from weft.models import classical as classical
+from weft.models import diffusion as diffusion
 from weft.models import energy as energy
 from weft.models.generative.evaluation import evaluate as evaluate
 from weft.models import flows as flows

@@ -8,11 +8,11 @@ import pkgutil
 
 import pytest
 
-from weft.models import autoregressive, energy, generative
+from weft.models import autoregressive, diffusion, energy, generative
 
 MODULES = [
     f"{room.__name__}.{module.name}"
-    for room in (autoregressive, energy, generative)
+    for room in (autoregressive, diffusion, energy, generative)
     for module in pkgutil.iter_modules(room.__path__)
 ]
 

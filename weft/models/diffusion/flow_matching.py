@@ -175,7 +175,8 @@ class FlowMatching(Conditioned):
         method: str = "euler",
         guidance: float | Tensor | None = None,
     ) -> Tensor:
-        """n draws as one native plan: (n, *event). method: "euler", "midpoint" or "rk4": 1, 2 or 4 calls a step"""
+        """n draws as one native plan: (n, *event). method: "euler", "midpoint" or "rk4", 1, 2 or 4 calls a
+        step, or "dopri5", which chooses its steps"""
         return self.carried(self.noise(n, generator), condition, steps=steps, method=method, guidance=guidance)
 
     def carried(
@@ -188,8 +189,6 @@ class FlowMatching(Conditioned):
         guidance: float | Tensor | None = None,
     ) -> Tensor:
         """Where noise ends: like it"""
-        if steps < 1:
-            raise OptionError(f"FlowMatching: expected 1 step or more, got {steps}")
         scale = None if guidance is None else weft.as_tensor(guidance, dtype=noise.dtype)
         return self._carried(noise, self.given(len(noise), condition), steps, method, scale)
 
@@ -200,7 +199,7 @@ class FlowMatching(Conditioned):
         with weft.no_grad():
             predict = self.guided(condition, guidance)
             velocity = lambda x, t: predict(x, t.expand(len(x)))
-            return flow_to(velocity, noise, weft.linspace(0, 1, steps + 1, dtype=noise.dtype), method)
+            return flow_to(velocity, noise, 0.0, 1.0, steps, method)
 
     @estimate
     def log_prob(
@@ -214,8 +213,7 @@ class FlowMatching(Conditioned):
     def _log_prob(self, x: Tensor, condition: Any, steps: int, trace: str, generator: Any = None) -> Tensor:
         with weft.no_grad():
             velocity = lambda x, t: self.predict(x, t.expand(len(x)), condition)
-            times = weft.linspace(1, 0, steps + 1, dtype=x.dtype)
-            return log_prob_along(velocity, x, times, normal_log_prob, generator, trace=trace)
+            return log_prob_along(velocity, x, 1.0, 0.0, normal_log_prob, generator, steps=steps, trace=trace)
 
     def reflow_pairs(
         self, n: int, condition: Any = None, generator: Any = None, *, steps: int = 20, method: str = "rk4"

@@ -11,32 +11,37 @@ from typing import Any
 import weft
 
 from ...errors import OptionError
+from ...integrate.solve import odeint
 from ...tensor import Tensor
 from .score_matching import divergence, hutchinson, rademacher
 
 __all__ = ["flow_to", "log_prob_along"]
 
 Velocity = Callable[[Tensor, Tensor], Tensor]  # x (B, *event), t () → (B, *event)
-State = tuple[Tensor, ...]
-METHODS = ("euler", "midpoint", "rk4")
+TOLERANCE = 1e-5  # of steps that are chosen
 
 
-def flow_to(velocity: Velocity, x: Tensor, times: Tensor, method: str = "rk4") -> Tensor:
-    """x carried from times[0] to times[-1], one step between neighbours: like x. 1, 2 or 4 calls of the velocity a step"""
-    return _integrated(lambda state, t: (velocity(state[0], t),), (x,), times, method)[0]
+def flow_to(velocity: Velocity, x: Tensor, start: float, end: float, steps: int = 20, method: str = "rk4") -> Tensor:
+    """x carried from time `start` to `end` in `steps` equal steps: like x
+
+    method: of `weft.integrate.odeint`: "euler", "midpoint", "rk4", or "dopri5", which chooses its own steps
+    """
+    return _solved(lambda t, x: velocity(x, t), x, start, end, steps, method)
 
 
 def log_prob_along(
     velocity: Velocity,
     x: Tensor,
-    times: Tensor,
+    start: float,
+    end: float,
     prior: Callable[[Tensor], Tensor],
     generator: Any = None,
     *,
+    steps: int = 50,
     trace: str = "exact",
     method: str = "rk4",
 ) -> Tensor:
-    """log p of x at times[0], from the log density `prior` (B, *event) → (B,) at times[-1]: (B,)
+    """log p of x at time `start`, from the log density `prior` (B, *event) → (B,) at `end`: (B,)
 
     trace: "exact" costs D slopes a step, "hutchinson" one, along a direction ±1 that is drawn once: unbiased
     """
@@ -44,31 +49,20 @@ def log_prob_along(
         raise OptionError(f"trace is exact or hutchinson, got {trace!r}")
     v = rademacher(x, generator) if trace == "hutchinson" else None
 
-    def change(state: State, t: Tensor) -> State:
+    def change(t: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         field = lambda x: velocity(x, t)
         return divergence(field, state[0]) if v is None else hutchinson(field, state[0], v)
 
-    end, gained = _integrated(change, (x, weft.zeros(len(x), dtype=x.dtype)), times, method)
-    return prior(end) + gained
+    there, gained = _solved(change, (x, weft.zeros(len(x), dtype=x.dtype)), start, end, steps, method)
+    return prior(there) + gained
 
 
-def _integrated(change: Callable[[State, Tensor], State], state: State, times: Tensor, method: str) -> State:
-    """Steps of Runge–Kutta methods of order 1, 2 or 4, as one loop."""
-    if method not in METHODS:
-        raise OptionError(f"method is one of {', '.join(METHODS)}, got {method!r}")
-    along = lambda state, slope, width: tuple(x + width * d for x, d in zip(state, slope, strict=True))
-
-    def move(state: State, step: tuple[Tensor, Tensor]) -> tuple[State, None]:
-        t, width = step
-        first = change(state, t)
-        if method == "euler":
-            return along(state, first, width), None
-        second = change(along(state, first, width / 2), t + width / 2)
-        if method == "midpoint":
-            return along(state, second, width), None
-        third = change(along(state, second, width / 2), t + width / 2)
-        last = change(along(state, third, width), t + width)
-        mean = tuple((a + 2 * b + 2 * c + d) / 6 for a, b, c, d in zip(first, second, third, last, strict=True))
-        return along(state, mean, width), None
-
-    return weft.scan(move, state, (times[:-1], times.diff()))[0]
+def _solved(change: Callable[[Tensor, Any], Any], state: Any, start: float, end: float, steps: int, method: str) -> Any:
+    """The state at the end."""
+    if steps < 1:
+        raise OptionError(f"expected 1 step or more, got {steps}")
+    first = state[0] if isinstance(state, tuple) else state
+    times = weft.tensor([start, end], dtype=first.dtype)
+    options = None if method in ("dopri5", "bosh3", "adaptive_heun") else {"num_steps": steps}
+    found = odeint(change, state, times, rtol=TOLERANCE, atol=TOLERANCE, method=method, options=options)
+    return tuple(part[-1] for part in found) if isinstance(found, tuple | list) else found[-1]

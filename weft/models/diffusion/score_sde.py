@@ -15,7 +15,7 @@ from ..generative.plans import in_one_plan
 from ..generative.protocol import estimate
 from .ddpm import Conditioned
 from .flows import flow_to, log_prob_along
-from .sde import SDE, VESDE, VPSDE, SubVPSDE, predictor_corrector
+from .sde import SDE, VESDE, VPSDE, SubVPSDE, TimedScore, predictor_corrector
 
 __all__ = ["ScoreSDE", "normal_log_prob"]
 
@@ -100,10 +100,10 @@ class ScoreSDE(Conditioned):
     @in_one_plan
     def _log_prob(self, x: Tensor, condition: Any, steps: int, trace: str, generator: Any = None) -> Tensor:
         with weft.no_grad():
-            velocity = self.sde.flow(lambda x, t: self.scores(x, t, condition))
+            velocity = self._slowed(lambda x, t: self.scores(x, t, condition))
             prior = lambda x: normal_log_prob(x, self.sde.prior_scale)
-            times = self._times(steps, x).flip(0)
-            return log_prob_along(velocity, x, times, prior, generator, trace=trace)
+            start = math.sqrt(self.start)
+            return log_prob_along(velocity, x, start, 1.0, prior, generator, steps=steps, trace=trace)
 
     @estimate
     def sample(
@@ -139,14 +139,14 @@ class ScoreSDE(Conditioned):
                 return -predict(x * self._wide((a**2 + s**2).rsqrt()), t) / self._wide(s)
 
             if sampler == "ode":
-                return flow_to(self.sde.flow(score), start, self._times(steps, start))
+                return flow_to(self._slowed(score), start, 1.0, math.sqrt(self.start), steps)
             count = corrections if sampler == "pc" else 0
             return predictor_corrector(self.sde, score, start, steps, generator, end=self.start, corrections=count)
 
-    def _times(self, steps: int, x: Tensor) -> Tensor:
-        """From 1 to `start`, closer together towards the data, where scores change fast."""
-        root = weft.linspace(1.0, math.sqrt(self.start), steps + 1, dtype=weft.float64)
-        return (root**2).to(x.dtype)
+    def _slowed(self, score: TimedScore) -> TimedScore:
+        """The flow along r = √t, whose equal steps lie closer together towards the data, where scores change fast."""
+        velocity = self.sde.flow(score)
+        return lambda x, r: 2 * r * velocity(x, r**2)
 
     def _wide(self, values: Tensor) -> Tensor:
         return values.reshape(-1, *(1 for _ in self.event_shape))

@@ -35,6 +35,7 @@ from weft.models.energy import deep_boltzmann as deep_boltzmann
 from weft.models.energy import deep_energy as deep_energy
 from weft.models.energy.annealing import dense_near_one as dense_near_one
 from weft.models.energy import dynamics as dynamics
+from weft.models.energy.dynamics import follow_score as follow_score
 from weft.models.energy import gaussian_mrf as gaussian_mrf
 from weft.models.energy.dynamics import hamiltonian as hamiltonian
 from weft.models.energy.hopfield import hebbian as hebbian
@@ -49,7 +50,7 @@ from weft.models.energy import ratings_rbm as ratings_rbm
 from weft.models.energy import rbm as rbm
 from weft.models.energy.hopfield import recall_overlap as recall_overlap
 from weft.models.energy.hopfield import storkey as storkey
-__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepBelief', 'DeepBoltzmannMachine', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'RatingsDivergence', 'RatingsRBM', 'ReplayBuffer', 'SoftmaxRBM', 'UpDown', 'ais', 'base_rates', 'dense_near_one', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
+__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepBelief', 'DeepBoltzmannMachine', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'RatingsDivergence', 'RatingsRBM', 'ReplayBuffer', 'SoftmaxRBM', 'UpDown', 'ais', 'base_rates', 'dense_near_one', 'follow_score', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
 def ais(rbm: RBM, chains: int = 100, temperatures: int | Tensor = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
     """log Z of an RBM from below (Salakhutdinov and Murray 2008). One native plan under `weft.compile`.
 
