@@ -204,7 +204,7 @@ def train(name: str, compiled: bool) -> tuple[list[float], list[np.ndarray]]:
     return losses, [value.numpy().astype(np.float64) for value in model.state_dict().values()]
 
 
-SLOW = {"googlenet"}  # takes seconds to compile
+SLOW = {"googlenet", "densenet", "wide"}  # take seconds to compile
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in TINY])

@@ -56,11 +56,18 @@ def run(folder: Path, *callbacks: Callback, resume: bool = False, make=full_task
     return task, trainer
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("after", [1, 2, 4, 5, 6, 8, 11, 14, 15])
-def test_interrupted_at_a_batch(tmp_path: Path, after: int, compiled: bool) -> None:
+@pytest.fixture(scope="module", params=[False, True], ids=["eager", "compiled"])
+def uninterrupted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[bool, Task, Trainer]:
+    """A training from beginning to end, which the interrupted ones are compared with."""
+    return request.param, *run(tmp_path_factory.mktemp("whole"), EMA(decay=0.9), compiled=request.param)
+
+
+@pytest.mark.parametrize("after", [1, 2, 5, 6, 8, 14, 15])
+def test_interrupted_at_a_batch(tmp_path: Path, after: int, uninterrupted: tuple[bool, Task, Trainer]) -> None:
     """In an accumulation, at its end, at the end of an epoch and of the training."""
-    whole, first = run(tmp_path / "whole", EMA(decay=0.9), compiled=compiled)
+    compiled, whole, first = uninterrupted
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "broken", EMA(decay=0.9), BreakOff(after), compiled=compiled)
     resumed, second = run(tmp_path / "broken", EMA(decay=0.9), resume=True, compiled=compiled)
@@ -268,7 +275,7 @@ def kill_and_resume(folder: Path, kills: int, seed: int) -> dict[str, np.ndarray
         return dict(final)
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
     whole, _ = run(tmp_path / "whole", EMA(decay=0.9), max_epochs=8, compiled=True)
     (tmp_path / "killed").mkdir()
