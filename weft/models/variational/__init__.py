@@ -4,11 +4,14 @@ from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "base": ("DenseVAE", "Draws", "LatentVariableModel", "VAE"),
+    "collapse": (*("CodeReport", "CollapseMonitor", "active_units", "check_elbo", "code_report", "kl_per_dimension"),),
     "conditional": ("ConditionalVAE",),
     "conditions": ("ClassCondition", "Conditions", "Joined", "VectorCondition"),
     "flow_posteriors": ("FlowPosterior", "flow_posterior"),
     "gradient_estimators": ("DReG", "STL", "path_draws"),
+    "gumbel": ("DenseGumbelVAE", "GumbelVAE", "RelaxedELBO", "gumbel_noise"),
     "hierarchical": ("HierarchicalVAE", "Levels", "MarkovVAE"),
+    "info_vae": ("InfoELBO",),
     "ladder": ("LadderVAE",),
     "likelihoods": ("Likelihood", "SharedVariance"),
     "linear": ("LinearVAE",),
@@ -16,8 +19,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "posteriors": ("DiagonalGaussian", "FullGaussian", "Posterior"),
     "priors": ("ConditionalNormal", "Prior", "StandardNormal"),
     "probabilistic_pca": ("ProbabilisticPCA",),
+    "samplers": ("FlowSampler", "GaussianMixture", "MixtureSampler", "PriorSampler", "Sampler"),
     "total_correlation": ("BetaTC", "Decomposition"),
     "quantizers": ("LearnedQuantizer", "Quantized", "Quantizer", "ResidualQuantizer", "VectorQuantizer"),
+    "vamp_prior": ("DenseVampVAE", "VampPrior"),
     "vq_vae": ("VQVAE", "CodePrior", "ConvolutionalVQVAE", "UniformCodes"),
 }
 
