@@ -2,26 +2,35 @@
 """Variational models: p(x) = ∫ p(x | z) p(z) dz with a q(z | x) that bounds log p(x) from below (N0 §8.2, N1 §8, N3)."""
 
 from typing import Any
+from weft.tensor import Tensor
 
 from weft.models.variational.objectives import BetaELBO as BetaELBO
 from weft.models.variational.total_correlation import BetaTC as BetaTC
 from weft.models.variational.objectives import CIWAE as CIWAE
 from weft.models.variational.conditions import ClassCondition as ClassCondition
 from weft.models.variational.vq_vae import CodePrior as CodePrior
+from weft.models.variational.collapse import CodeReport as CodeReport
+from weft.models.variational.collapse import CollapseMonitor as CollapseMonitor
 from weft.models.variational.priors import ConditionalNormal as ConditionalNormal
 from weft.models.variational.conditional import ConditionalVAE as ConditionalVAE
 from weft.models.variational.conditions import Conditions as Conditions
 from weft.models.variational.vq_vae import ConvolutionalVQVAE as ConvolutionalVQVAE
 from weft.models.variational.gradient_estimators import DReG as DReG
 from weft.models.variational.total_correlation import Decomposition as Decomposition
+from weft.models.variational.gumbel import DenseGumbelVAE as DenseGumbelVAE
 from weft.models.variational.base import DenseVAE as DenseVAE
+from weft.models.variational.vamp_prior import DenseVampVAE as DenseVampVAE
 from weft.models.variational.posteriors import DiagonalGaussian as DiagonalGaussian
 from weft.models.variational.base import Draws as Draws
 from weft.models.variational.objectives import ELBO as ELBO
 from weft.models.variational.flow_posteriors import FlowPosterior as FlowPosterior
+from weft.models.variational.samplers import FlowSampler as FlowSampler
 from weft.models.variational.posteriors import FullGaussian as FullGaussian
+from weft.models.variational.samplers import GaussianMixture as GaussianMixture
+from weft.models.variational.gumbel import GumbelVAE as GumbelVAE
 from weft.models.variational.hierarchical import HierarchicalVAE as HierarchicalVAE
 from weft.models.variational.objectives import IWAE as IWAE
+from weft.models.variational.info_vae import InfoELBO as InfoELBO
 from weft.models.variational.conditions import Joined as Joined
 from weft.models.variational.ladder import LadderVAE as LadderVAE
 from weft.models.variational.base import LatentVariableModel as LatentVariableModel
@@ -31,27 +40,37 @@ from weft.models.variational.likelihoods import Likelihood as Likelihood
 from weft.models.variational.linear import LinearVAE as LinearVAE
 from weft.models.variational.objectives import MIWAE as MIWAE
 from weft.models.variational.hierarchical import MarkovVAE as MarkovVAE
+from weft.models.variational.samplers import MixtureSampler as MixtureSampler
 from weft.models.variational.posteriors import Posterior as Posterior
 from weft.models.variational.priors import Prior as Prior
+from weft.models.variational.samplers import PriorSampler as PriorSampler
 from weft.models.variational.probabilistic_pca import ProbabilisticPCA as ProbabilisticPCA
 from weft.models.variational.quantizers import Quantized as Quantized
 from weft.models.variational.quantizers import Quantizer as Quantizer
+from weft.models.variational.gumbel import RelaxedELBO as RelaxedELBO
 from weft.models.variational.quantizers import ResidualQuantizer as ResidualQuantizer
 from weft.models.variational.gradient_estimators import STL as STL
+from weft.models.variational.samplers import Sampler as Sampler
 from weft.models.variational.likelihoods import SharedVariance as SharedVariance
 from weft.models.variational.priors import StandardNormal as StandardNormal
 from weft.models.variational.vq_vae import UniformCodes as UniformCodes
 from weft.models.variational.base import VAE as VAE
 from weft.models.variational.vq_vae import VQVAE as VQVAE
+from weft.models.variational.vamp_prior import VampPrior as VampPrior
 from weft.models.variational.conditions import VectorCondition as VectorCondition
 from weft.models.variational.quantizers import VectorQuantizer as VectorQuantizer
 from weft.models.variational import base as base
+from weft.models.variational.collapse import check_elbo as check_elbo
+from weft.models.variational import collapse as collapse
 from weft.models.variational import conditional as conditional
 from weft.models.variational import conditions as conditions
 from weft.models.variational.flow_posteriors import flow_posterior as flow_posterior
 from weft.models.variational import flow_posteriors as flow_posteriors
 from weft.models.variational import gradient_estimators as gradient_estimators
+from weft.models.variational import gumbel as gumbel
+from weft.models.variational.gumbel import gumbel_noise as gumbel_noise
 from weft.models.variational import hierarchical as hierarchical
+from weft.models.variational import info_vae as info_vae
 from weft.models.variational import ladder as ladder
 from weft.models.variational import likelihoods as likelihoods
 from weft.models.variational import linear as linear
@@ -62,7 +81,15 @@ from weft.models.variational import posteriors as posteriors
 from weft.models.variational import priors as priors
 from weft.models.variational import probabilistic_pca as probabilistic_pca
 from weft.models.variational import quantizers as quantizers
+from weft.models.variational import samplers as samplers
 from weft.models.variational import total_correlation as total_correlation
+from weft.models.variational import vamp_prior as vamp_prior
 from weft.models.variational import vq_vae as vq_vae
 Objective: Any
-__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FullGaussian', 'HierarchicalVAE', 'IWAE', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'Objective', 'Posterior', 'Prior', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'ResidualQuantizer', 'STL', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VectorCondition', 'VectorQuantizer', 'flow_posterior', 'log_mean_exp', 'path_draws']
+__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'CodeReport', 'CollapseMonitor', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseGumbelVAE', 'DenseVAE', 'DenseVampVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FlowSampler', 'FullGaussian', 'GaussianMixture', 'GumbelVAE', 'HierarchicalVAE', 'IWAE', 'InfoELBO', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'MixtureSampler', 'Objective', 'Posterior', 'Prior', 'PriorSampler', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'RelaxedELBO', 'ResidualQuantizer', 'STL', 'Sampler', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VampPrior', 'VectorCondition', 'VectorQuantizer', 'active_units', 'check_elbo', 'code_report', 'flow_posterior', 'gumbel_noise', 'kl_per_dimension', 'log_mean_exp', 'path_draws']
+def active_units(model: VAE, x: Tensor, least: float = 0.01) -> Tensor:
+    """Which numbers of a code depend on x: Var over x of E[z | x] above `least`. (N, *event) → (code,) of bool"""
+def code_report(model: VAE, x: Tensor, samples: int = 16, generator: Any = None) -> CodeReport:
+    """The ELBO of these examples taken apart. x: (N, *event), all of them at once; N² · samples densities are computed"""
+def kl_per_dimension(model: VAE, x: Tensor) -> Tensor | None:
+    """KL(q(zⱼ | x) ‖ N(0, 1)), the mean over x; None for posteriors whose elements depend on each other: (code,)"""
