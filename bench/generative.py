@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import generative_peers as peers
+import generative_variational as variational
 from turns import run
 
 PIXELS, HIDDEN, BATCH, CHAINS = 784, 500, 100, 20
@@ -22,7 +23,7 @@ Program = Callable[[], Any]
 
 def programs(library: Any) -> dict[str, Program]:
     """Every program, made when it is first called."""
-    return {name: later(OURS[name] if library.__name__ == "weft" else make) for name, make in peers.PROGRAMS.items()}
+    return {name: later(OURS[name] if library.__name__ == "weft" else make) for name, make in PEERS.items()}
 
 
 def later(make: Callable[[], Program]) -> Program:
@@ -175,7 +176,9 @@ OURS: dict[str, Callable[[], Program]] = {
     "ising 64², 8 chains, 1000 sweeps": ising,
     "rbm gibbs 784–500, 20 chains, 1000 sweeps": gibbs,
     "ais 784–500, 20 chains, 1000 temperatures": annealing,
+    **variational.OURS,
 }
+PEERS = peers.PROGRAMS | variational.PROGRAMS
 
 
 if __name__ == "__main__":

@@ -48,6 +48,10 @@ def evaluate(
     seeds: Annotated[int, typer.Option(min=1, help="So many runs of every estimator, seeds 0, 1, …")] = 2,
     chains: Annotated[int, typer.Option(min=1, help="Chains of annealed importance sampling.")] = 100,
     temperatures: Annotated[int, typer.Option(min=1, help="Its steps, most of them at the end of the path.")] = 1000,
+    samples: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Importance samples of an example; again for a curve.", show_default="1, 5, 50"),
+    ] = None,
     trust_data: TrustData = False,
     checkpoint: Checkpoint = "last",
     runs: Runs = None,
@@ -65,12 +69,15 @@ def evaluate(
       weft evaluate rbm-mnist-16 mixture-mnist --seeds 3 --temperatures 5000
 
       weft evaluate my_models:build --data digits.npy --binarisation native
+
+      weft evaluate vae-mnist --samples 50 --samples 5000 --seeds 1
     """
     asked = {"chains": chains, "temperatures": temperatures}
     found = []
     for name in models:
         model, x, known, base = _given(name, data, split, runs, checkpoint, trust_data)
-        found.append(_evaluated(name, model, x, binarisation or known, base, seeds, asked))
+        curve = tuple(samples or (1, 5, 50))
+        found.append(_evaluated(name, model, x, binarisation or known, base, seeds, curve, asked))
     order, refused = _ranked(found)
     document = {"evaluations": [e.to_dict() for e in found], "best_first": order, "not_ranked": refused}
     deliver(document, as_json, lambda console: _show(console, found, order, refused))
@@ -138,7 +145,14 @@ def _from_file(path: Path) -> Tensor:
 
 
 def _evaluated(
-    name: str, model: GenerativeModel, x: Tensor, known: str | None, base: Tensor | None, seeds: int, asked: dict
+    name: str,
+    model: GenerativeModel,
+    x: Tensor,
+    known: str | None,
+    base: Tensor | None,
+    seeds: int,
+    samples: tuple[int, ...],
+    asked: dict,
 ) -> Evaluation:
     from ..models.energy import base_rates, dense_near_one
     from ..models.generative import evaluate
@@ -149,7 +163,7 @@ def _evaluated(
         options["temperatures"] = dense_near_one(options["temperatures"], x.dtype)
     if "base" in takes and base is not None and known is not None:
         options["base"] = base_rates(base)
-    return evaluate(model, x, name=name, binarisation=known, seeds=range(seeds), options=options)
+    return evaluate(model, x, name=name, binarisation=known, seeds=range(seeds), samples=samples, options=options)
 
 
 def _ranked(found: list[Evaluation]) -> tuple[list[str] | None, str | None]:

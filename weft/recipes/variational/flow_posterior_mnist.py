@@ -1,0 +1,89 @@
+"""flow-posterior-mnist: the VAE 784-200-200-50 with a posterior bent by flows, beside a plain VAE with as many weights.
+
+Both have the same decoder and are trained alike, on dynamically binarised MNIST; the plain one's encoder is wider by what
+the flows cost. `weft train flow-posterior-mnist --set kind=planar`
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import weft
+
+from ...models.classical.mlp import MLP
+from ...models.generative.evaluation import evaluate
+from ...models.variational.base import VAE, DenseVAE
+from ...models.variational.flow_posteriors import flow_posterior
+from ...tensor import Tensor
+from ...train import Trainer
+from ..base import Splits
+from ..goal import Goal
+from ..settings import option
+from .bits import DynamicBits, DynamicSettings, Variational, start_at_rates
+
+__all__ = ["FlowPosteriorMnist", "FlowPosteriorSettings", "recipe", "same_size"]
+
+
+@dataclass(kw_only=True)
+class FlowPosteriorSettings(DynamicSettings):
+    """Settings of flow-posterior-mnist."""
+
+    epochs: int = 60
+    lr: float = 0.004
+    samples: int = option(1000, "importance samples for each test image, of both models", at_least=1)
+    kind: Literal["iaf", "planar", "radial"] = option("iaf", "of the maps")
+    steps: int = option(2, "maps after each other", at_least=1)
+    context: int = option(50, "numbers that the encoder tells the maps", at_least=1)
+    units: int = option(200, "hidden units of an autoregressive map", at_least=1)
+    hidden: tuple[int, ...] = option((200, 200), "units of each hidden layer", at_least=1)
+    code: int = option(50, "numbers of a code", at_least=1)
+
+
+class FlowPosteriorMnist(DynamicBits):
+    """log q(z | x) = log q₀(z₀) − Σ log|det J|: a posterior that need not be a normal distribution."""
+
+    title = "A flow as posterior beside a plain VAE of its size, on dynamically binarised MNIST"
+    Settings = FlowPosteriorSettings
+    goal = Goal(
+        "test_nll",
+        at_most=92.0,
+        data="the 10,000 test images of dynamically binarised MNIST: nats an image",
+        baseline="the VAE with the same decoder and as many weights, trained alike",
+        margin=0.5,
+    )
+
+    def model(self, settings: FlowPosteriorSettings) -> DenseVAE:
+        flow = flow_posterior(settings.kind, settings.code, settings.steps, settings.context, settings.units)
+        return DenseVAE(784, settings.hidden, settings.code, posterior=flow, init="xavier")
+
+    def baseline(self, settings: FlowPosteriorSettings, splits: Splits) -> float:
+        """−log p of the plain VAE, by as many importance samples."""
+        weft.manual_seed(settings.seed)
+        model = same_size(self.model(settings), settings)
+        start_at_rates(model, splits.train.dataset.tensors[0])
+        task = Variational(model, settings, splits)
+        Trainer(max_epochs=settings.epochs, progress=False, **self.trainer_options(settings)).fit(task, splits.train)
+        task.eval()
+        return -_nats(model, splits.test.dataset.tensors[0], settings.samples)
+
+
+def same_size(flow: DenseVAE, settings: FlowPosteriorSettings) -> VAE:
+    """A plain VAE with the same decoder's shape, and an encoder just wide enough to have no fewer weights."""
+    count = lambda model: sum(p.numel() for p in model.parameters())
+    first, *rest = settings.hidden
+    encoder = lambda width: MLP(784, (width, *rest), 2 * settings.code, "tanh", init="xavier")
+    decoder = MLP(settings.code, settings.hidden[::-1], 784, "tanh", init="xavier")
+    missing = max(count(flow) - count(encoder(first)) - count(decoder), 0)
+    unit = 784 + 1 + (rest[0] if rest else 2 * settings.code)  # weights of one more unit: into it, its bias, out of it
+    return VAE(encoder(first + math.ceil(missing / unit)), decoder, settings.code)
+
+
+@weft.no_grad()
+def _nats(model: VAE, test: Tensor, samples: int) -> float:
+    found: Any = evaluate(model, test, binarisation="dynamic", samples=(samples,)).side("lower")
+    return found.nats
+
+
+recipe = FlowPosteriorMnist()
