@@ -67,6 +67,8 @@ CASES = [
     ),
     Case("rbm-mnist-16", (at_least("test_log_likelihood", -143.5), at_most("flip_gap", 1.0)), minutes=5),
     Case("rbm-mnist-500", (at_least("test_log_likelihood", -92), at_most("bracket", 3)), minutes=30),
+    Case("made-mnist", (at_most("test_nll", 95.5),), minutes=10),
+    Case("nade-mnist", (at_most("test_nll", 89),), minutes=10),
     Case("mixture-mnist", (at_least("test_log_likelihood", -140),), minutes=10),
     Case("dbn-mnist", (at_least("test_accuracy", 0.986),), minutes=30),
     Case("dbm-mnist", (at_least("test_log_likelihood", -115),), minutes=40),

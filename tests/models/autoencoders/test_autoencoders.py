@@ -92,23 +92,21 @@ def stepping(model, optimizer, generator):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_training_is_eager_training_and_learns(name, digits):
-    """Three steps either way, noise and all; then a short real training lowers the loss on digits it has not seen."""
+    """Three steps either way, noise and all; going on, the compiled one lowers the loss on digits it has not seen."""
     weft.manual_seed(0)
     model = MODELS[name]()
     eager, train, test = copy.deepcopy(model), *(shaped(model, part) for part in digits)
-    losses = []
+    error = lambda: ((test - model.reconstruct(test)) ** 2).mean().item()
+    before, losses = error(), []
     for one, wrap in ((eager, lambda f: f), (model, weft.compile)):
-        step = wrap(stepping(one, weft.optim.Adam(one.parameters(), lr=3e-3), seeded(1)))
+        step = wrap(stepping(one, weft.optim.Adam(one.parameters(), lr=1e-2), seeded(1)))
         losses.append([step(train[:100]).item() for _ in range(3)])
     np.testing.assert_allclose(*losses, rtol=2e-4)
-    before = ((test - model.reconstruct(test)) ** 2).mean().item()
     generator = seeded(2)
-    step = weft.compile(stepping(model, weft.optim.Adam(model.parameters(), lr=1e-2), generator))
-    for _ in range(8):
+    for _ in range(7):
         for batch in train[weft.randperm(1400, generator=generator)].split(100):
             step(batch)
-    after = ((test - model.reconstruct(test)) ** 2).mean().item()
-    assert after < 0.75 * before, f"{before:.4f} → {after:.4f}"
+    assert error() < 0.75 * before, f"{before:.4f} → {error():.4f}"
 
 
 @pytest.mark.parametrize("name", MODELS)

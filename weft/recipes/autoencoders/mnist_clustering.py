@@ -1,8 +1,10 @@
 """mnist-clustering: ten clusters of 70,000 digits without a label: k-means on pixels, on codes, and refined (DEC).
 
 Protocol of Xie, Girshick and Farhadi (2016): all images, training and test together; labels only tell, at the end, how
-well the clusters fit the classes under the best naming. As in later work (Guo et al. 2018) images are shifted and turned
-a little while the networks learn: that a digit stays the same digit is all that is told about them.
+well the clusters fit the classes under the best naming. As in later work (Guo et al. 2018) images are shifted, turned and
+slanted while the networks learn: that a digit stays the same digit is all that is told about them. The autoencoder makes
+the image as it was out of the moved one, as from any other damage: what a code need not say, how a digit leans and where it
+stands, would otherwise be most of the distance between two codes.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import weft
 from ... import nn, optim
 from ...data.augment import RandomAffine, on_images
 from ...metrics import adjusted_rand_index, clustering_accuracy, normalized_mutual_info
+from ...models.autoencoders.autoencoder import errors
 from ...models.autoencoders.convolutional import ConvolutionalAutoencoder
 from ...models.autoencoders.embedded_clustering import EmbeddedClustering
 from ...models.classical.clustering import kmeans
@@ -44,8 +47,10 @@ class ClusteringSettings(TrainSettings):
     refining_lr: float = option(1e-4, "its learning rate", above=0)
     channels: tuple[int, ...] = option((24, 48), "channels of the convolutions, each halving the image", at_least=1)
     code: int = option(10, "numbers of a code", at_least=1)
-    degrees: float = option(10.0, "how far images are turned at random", at_least=0, at_most=180)
+    degrees: float = option(15.0, "how far images are turned at random", at_least=0, at_most=180)
     shift: float = option(0.1, "how far they are moved, as a share of their size", at_least=0, at_most=1)
+    slant: float = option(30.0, "how far they are slanted, in degrees", at_least=0, at_most=80)
+    growth: float = option(0.15, "how much larger or smaller they are made, as a share", at_least=0, at_most=0.9)
     restarts: int = option(10, "runs of k-means, of which the best is taken", at_least=1)
     limit: int | None = option(None, "use only so many training and test images", at_least=1)
 
@@ -67,7 +72,13 @@ class MnistClustering(Recipe):
     def data(self, settings: ClusteringSettings, root: Root = None) -> Splits:
         """All images (N, 1, 28, 28) as both training and test data, with their numbers; those learned from are moved."""
         images = weft.cat([rows for rows, _ in _parts(root, settings.limit)]).reshape(-1, 1, 28, 28)
-        moved = RandomAffine(settings.degrees, (settings.shift, settings.shift), interpolation="bilinear")
+        moved = RandomAffine(
+            settings.degrees,
+            (settings.shift, settings.shift),
+            scale=(1 - settings.growth, 1 + settings.growth),
+            shear=settings.slant,
+            interpolation="bilinear",
+        )
         pair = images, weft.arange(len(images))
         return loaders(settings, pair, None, pair, batch_transform=on_images(moved))
 
@@ -131,15 +142,16 @@ class _Log:
 
 
 def _pretrain(model: EmbeddedClustering, settings: ClusteringSettings, splits: Splits, log: _Log) -> None:
-    """The autoencoder alone, squared error, Adam along one cycle."""
-    optimizer = optim.Adam(model.autoencoder.parameters(), lr=settings.lr)
-    step = _stepping(optimizer, lambda x: model.autoencoder.loss(x))
+    """The autoencoder alone, squared error of what it makes of moved images, Adam along one cycle."""
+    net, x = model.autoencoder, splits.test.dataset.tensors[0]
+    optimizer = optim.Adam(net.parameters(), lr=settings.lr)
+    step = _stepping(optimizer, lambda moved, x: errors(net.error, net.decoder(net.encode(moved)), x).mean())
     count = len(splits.train)
     for epoch in range(settings.epochs):
         total = 0.0
-        for number, (x, _) in enumerate(splits.train):
+        for number, (moved, rows) in enumerate(splits.train):
             optimizer.param_groups[0]["lr"] = settings.lr * cycle((epoch + number / count) / settings.epochs, 0.1)
-            total += step(x).item()
+            total += step(moved, x[rows]).item()
         log("epoch", epoch, total / count)
 
 

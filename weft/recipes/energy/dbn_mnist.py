@@ -30,7 +30,7 @@ PIXELS = 784
 class DBNSettings(ImageSettings):
     """Settings of dbn-mnist."""
 
-    epochs: int = 30
+    epochs: int = 20
     lr: float = 0.001
     weight_decay: float = option(0.01, "decay of the weights (AdamW)", at_least=0)
     hidden: tuple[int, ...] = option((500, 500, 1000), "units of the hidden layers", at_least=1)

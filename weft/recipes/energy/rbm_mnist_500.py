@@ -1,7 +1,9 @@
 """rbm-mnist-500: an RBM with 500 hidden units on fixed-binarised MNIST, its likelihood enclosed from both sides.
 
 2⁵⁰⁰ hidden states cannot be summed: annealed importance sampling says too much, its reverse from samples of the model too
-little. Persistent chains, the centred gradient and a rate that falls to nothing keep the two together.
+little. Persistent chains, the centred gradient and a rate that falls to nothing keep the two together. Where chains from
+the data have not forgotten them the sides may change places: the smaller one is the figure. Seen: −90.28 ± .52 by AIS and
+−88.69 ± .26 by its reverse (seed 101, 6 minutes of one core).
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class RBMMnist500(OnBits):
     goal = Goal(
         "test_log_likelihood",
         at_least=-92.0,
-        data="10,000 images of fixed-binarised MNIST: nats an image, from below (reverse AIS)",
+        data="10,000 images of fixed-binarised MNIST: nats an image, the smaller of AIS and reverse AIS",
         baseline="independent pixels (a product of Bernoullis)",
         margin=100.0,
     )
@@ -64,7 +66,7 @@ class RBMMnist500(OnBits):
         self._draw(run, rbm, test, generator)
         how = {"chains": settings.chains, "temperatures": settings.temperatures, "seeds": settings.seeds}
         figures = sides(rbm, splits.train.dataset.tensors[0], test, **how)
-        figures["test_log_likelihood"] = figures["test_lower"]
+        figures["test_log_likelihood"] = min(figures["test_lower"], figures["test_upper"])
         return self.judged(figures, settings, splits), rbm
 
     def _trained(self, run: Run, splits: Splits, generator: Any) -> BernoulliRBM:
