@@ -161,7 +161,7 @@ def as_dtype(value: Any) -> dtype:
         return dtype.by_name[value]
     try:
         return dtype.by_numpy[np.dtype(value)]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         known = ", ".join(d.name for d in ALL)
         raise DtypeError(f"{value!r} is not an element type of Weft; choose one of {known}") from None
 

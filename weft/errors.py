@@ -109,7 +109,7 @@ class ExportError(WeftError, BufferError):
     """Memory that cannot be handed to another library, or taken over from it."""
 
 
-class DivisionError(WeftError, ZeroDivisionError):
+class DivisionError(WeftError, RuntimeError, ZeroDivisionError):
     """A division by zero where numbers have no infinity."""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from .errors import ArgumentError, IndexRangeError, LinAlgError, OptionError, OutOfMemoryError, WeftError
 
-__all__ = ["guard_methods", "guarded", "need_bounded", "reword"]
+__all__ = ["described", "guard_methods", "guarded", "need_bounded", "need_flag", "reword"]
 
 MANY = 1 << 24
 RAISE = opcode.opmap["RAISE_VARARGS"]
@@ -109,6 +109,16 @@ def need_bounded(count: int, name: str, what: str, limit: int = MANY) -> int:
     if count > limit:
         raise OptionError(f"{name}: {what} = {described(count)} is absurd; at most {limit} are taken")
     return count
+
+
+def need_flag(value: Any, name: str, what: str) -> bool:
+    """Whether something is true; refused where nobody can say, as of an array of several elements."""
+    if value is True or value is False:
+        return value
+    try:
+        return bool(value)
+    except ValueError:
+        raise ArgumentError(f"{name}: {what} is True or False, got {described(value)}") from None
 
 
 def described(value: Any) -> str:

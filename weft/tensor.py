@@ -18,6 +18,7 @@ from .device import CPU, device
 from .dtypes import dtype
 from .errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from .protocols import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of tensors may name it here)
+from .refusal import need_flag
 from .sizes import Size, wrap_dim
 from .storage import Storage
 from .tape import tape
@@ -218,6 +219,7 @@ class Tensor(Borders):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for gradients of this leaf (in place)."""
+        requires_grad = need_flag(requires_grad, "requires_grad_", "requires_grad")
         if requires_grad and self.dtype.category < dtypes.FLOAT:
             raise AutogradError(
                 f"requires_grad: only tensors of floating-point or complex type can require gradients, this is "
@@ -234,7 +236,7 @@ class Tensor(Borders):
             edge, inside = tape.edge_of(self), float(len(mode.forward))
             edge._wanted = min(edge._wanted, inside) if self._needs_grad else inside
         _change(self, "_needs_grad")
-        self._needs_grad = bool(requires_grad)
+        self._needs_grad = requires_grad
         return self
 
     @property

@@ -8,6 +8,7 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import weft
@@ -41,13 +42,17 @@ ABSURD = {
     "one_hot": lambda: weft.nn.functional.one_hot(weft.tensor([1]), 10**15),
     "pad": lambda: weft.nn.functional.pad(weft.ones(3), (0, 10**15)),
     "adaptive pool": lambda: weft.nn.functional.adaptive_max_pool1d(weft.ones(1, 1, 4), 2**40),
+    "adaptive pool beside nothing": lambda: weft.nn.functional.adaptive_max_pool2d(weft.ones(1, 4, 4), (2**31, 0)),
     "vander": lambda: weft.linalg.vander(weft.ones(3), N=10**12),
+    "vander of what fits": lambda: weft.linalg.vander(weft.ones(3), N=2**23),
     "tensor_split": lambda: weft.ones(3).tensor_split(10**12),
     "unflatten": lambda: weft.ones(3).unflatten(0, (3, 10**30)),
     "linear": lambda: weft.nn.Linear(10**9, 10**9),
     "polynomial": lambda: weft.special.hermite_polynomial_h(weft.ones(3), 10**12),
     "mvlgamma": lambda: weft.mvlgamma(weft.ones(3), 10**12),
     "svd_lowrank": lambda: weft.svd_lowrank(weft.ones(3, 3), q=2, niter=10**12),
+    "svd_lowrank of what fits": lambda: weft.svd_lowrank(weft.ones(3, 3), q=2, niter=2**23),
+    "a number past every float": lambda: weft.ones(3) + 10**400,
     "combinations": lambda: weft.combinations(weft.ones(60), 30),
 }
 
@@ -85,6 +90,11 @@ WRONG = [
     (lambda: weft.optim.SGD(weft.nn.Linear(1, 1).parameters(), lr=[1]), (TypeError, ValueError), "SGD"),
     (lambda: weft.distributions.Normal("a", 1), (TypeError, ValueError), "Number or weft.Tensor"),
     (lambda: weft.nn.init.uniform_([1.0]), TypeError, "uniform_"),
+    (lambda: weft.ones(2).clone(memory_format=np.ones(2)), TypeError, "clone"),
+    (lambda: weft.ones(2).to(copy=np.ones(2)), TypeError, "to: copy"),
+    (lambda: weft.ones(2).requires_grad_(np.ones(2)), TypeError, "requires_grad_"),
+    (lambda: weft.ones(2).view(dtype=weft.tensor(3.0 + 0j)), TypeError, "element type"),
+    (lambda: weft.ones(2, dtype=weft.bfloat16) + 10**400, OverflowError, "bfloat16"),
 ]
 
 

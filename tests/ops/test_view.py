@@ -179,6 +179,13 @@ def test_resize_and_set():
         assert y.tolist() == [7.0, 1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("offset", [-(2**31), -(2**63), -3, -2, 0, 3, 4, 2**31, 2**63 - 1])
+def test_diagonals_outside_are_empty(offset):
+    """NumPy reads past the end of the memory at −2³¹."""
+    w, t = weft.arange(12.0).reshape(3, 4), torch.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(weft.diagonal_copy(w, offset).numpy(), torch.diagonal_copy(t, offset).numpy())
+
+
 def test_fill_diagonal():
     for shape, wrap in (((3, 4), False), ((7, 3), False), ((7, 3), True), ((3, 3, 3), False)):
         t, w = torch.zeros(shape), weft.zeros(shape)

@@ -361,7 +361,7 @@ def _adaptive_counts(name: str, n: int, input: Tensor, output_size: Any) -> tupl
         raise ShapeError(f"{name}: output_size must have {n} values, got {tuple(wanted)}")
     sizes = [size if given is None else given for given, size in zip(wanted, spatial(input, n), strict=True)]
     counts = per_dimension(sizes, n, name, "output_size", 0)
-    need_bounded(math.prod(counts), name, "the product of output_size", 1 << 21)
+    need_bounded(math.prod(max(count, 1) for count in counts), name, "the product of output_size", 1 << 21)
     return counts
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ...errors import ArgumentError, ShapeError
+from ...errors import ArgumentError, NumberRangeError, ShapeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 
@@ -45,7 +45,11 @@ def scalar_array(value: Any, kind: np.dtype) -> ndarray:
         if kind.kind in "iu" and isinstance(value, int):
             found = np.array(value & (2 ** (8 * kind.itemsize) - 1), f"u{kind.itemsize}").view(kind)  # wraps around
         else:
-            found = mode.call(np.asarray, value, kind)
+            wide = kind.kind == "V" and type(value) is int  # 16-bit floats take integers of 64 bits at most
+            try:
+                found = mode.call(np.asarray, float(value) if wide else value, kind)
+            except OverflowError as error:
+                raise NumberRangeError(f"a number that no {kind.name} can hold: {error}") from None
         if value == 0:  # 0.0 and -0.0 are equal keys
             return found
         if len(SCALARS) > 4096:

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...device import device
 from ...dtypes import dtype
 from ...errors import ArgumentError, DtypeError, ShapeError
+from ...refusal import described, need_flag
 from ...tape.interpreter import chosen
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
@@ -61,10 +62,18 @@ CLONE = Clone()
 contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
 
 
+def _format(given: Any, name: str) -> str:
+    if not isinstance(given, str):
+        raise ArgumentError(f"{name}: memory_format is one such as weft.contiguous_format, got {described(given)}")
+    return given
+
+
 @operation(quick=True)
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with its own memory, still part of the graph."""
-    return CLONE(input, order="C" if memory_format in ("contiguous_format",) else "K")
+    if memory_format is None:
+        return CLONE(input, order="K")
+    return CLONE(input, order="C" if _format(memory_format, "clone") == contiguous_format else "K")
 
 
 @operation(function=False, quick=True)
@@ -102,7 +111,7 @@ def to(
     if device is not None:
         args = (*args, device)
     flags = [a for a in args if isinstance(a, bool)]  # to(dtype, non_blocking, copy) by position
-    copy = copy or (len(flags) > 1 and flags[1])
+    copy = need_flag(copy, "to", "copy") or (len(flags) > 1 and flags[1])
     wanted = _dtype_of(args, dtype, self.dtype)
     if wanted is not self.dtype:
         return CAST(self, to=wanted)

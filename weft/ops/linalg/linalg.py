@@ -22,6 +22,9 @@ from .matrix import ByLapack, adjoint, need_inexact, need_matrices, need_square
 from .solve import INVERSE
 from .spectral import EIGVALSH, SVD, SVDVALS, converged
 
+MANY_COLUMNS = 1 << 16  # of powers, each a tensor
+MANY_TURNS = 1 << 12  # of a power iteration, two factorisations each
+
 # --------------------------------------------------------------------------------------- pseudo-inverse
 
 
@@ -311,7 +314,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
             f"linalg.vander: N must be greater than 1 and x at least 1-D, got N={N}, shape {tuple(x.shape)}"
         )
     x = x.unsqueeze(0) if x.ndim == 0 else x
-    count = x.shape[-1] if N is None else need_bounded(N, "linalg.vander", "N")
+    count = x.shape[-1] if N is None else need_bounded(N, "linalg.vander", "N", MANY_COLUMNS)
     if x.dtype.category < dtypes.FLOAT:
         x = x.long()
     columns = [x * 0 + 1, x]
@@ -357,7 +360,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
         raise OptionError(f"svd_lowrank: q(={rank}) must be non-negative")
     if not isinstance(niter, int) or niter < 0:
         raise OptionError(f"svd_lowrank: niter must be a non-negative integer, got {niter!r}")
-    need_bounded(niter, "svd_lowrank", "niter")
+    need_bounded(niter, "svd_lowrank", "niter", MANY_TURNS)
     if A.shape[-2] < A.shape[-1]:
         v, s, u = _low_rank(adjoint(A), rank, niter, None if M is None else adjoint(M))
         return LowRank(u, s, v)

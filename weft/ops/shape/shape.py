@@ -236,7 +236,9 @@ def _two_dims(dim1: int, dim2: int, ndim: int, name: str) -> tuple[int, int]:
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dimensions as a new last dimension, a view."""
     first, second = _two_dims(dim1, dim2, input.ndim, "diagonal")
-    return DIAGONAL(input, offset=python_int(offset, "diagonal"), dim1=first, dim2=second)
+    above, below = input.shape[second], input.shape[first]
+    offset = min(max(python_int(offset, "diagonal"), -below), above)  # further out there is nothing; NumPy reads past
+    return DIAGONAL(input, offset=offset, dim1=first, dim2=second)
 
 
 @operation()
