@@ -55,6 +55,7 @@ class Fuser:
         self.repeated: set[Node] = self._find_repeated() if enabled else set()
         self.sure = self._find_sure()
         self._flat: dict[Value, bool] = {}
+        self._makers: dict[Value, Node] = {}  # of the memory that values lie in
 
     @property
     def filled(self) -> list[Group]:
@@ -149,7 +150,10 @@ class Fuser:
 
     def owner(self, value: Value) -> Group | None:
         """The group that makes what a value is a view of; nobody makes what has no elements."""
-        return self.home.get(self.geometry(value).root.node) if value.size else None
+        maker = self._makers.get(value)
+        if maker is None and value.size:
+            maker = self._makers[value] = self.geometry(value).root.node
+        return self.home.get(maker)
 
     # ------------------------------------------------------------------------------------- candidates
     def _candidates(self, node: Node) -> list[Group]:

@@ -10,7 +10,7 @@ import numpy as np
 from ...kernels.llvm.values import type_of
 from ...ops.core.pointwise import Elementwise
 from ...ops.core.primitive import Reduction
-from ..graph.geometry import Geometry, contiguous_strides, offset_of, stand_in
+from ..graph.geometry import Geometry, contiguous_strides, offset_of, remembered, stand_in
 from ..graph.graph import Node, Value
 from ..passes.simplify import Move
 
@@ -24,6 +24,7 @@ def product(sizes: Sequence[int]) -> int:
     return count
 
 
+@remembered
 def merged(strides: Sequence[int], factors: Sequence[int], space: Sequence[int]) -> tuple[int, ...] | None:
     """Strides along the factors as strides along the coarser space; None where they do not combine."""
     found, at = [], 0
@@ -61,11 +62,12 @@ def is_reduction(node: Node) -> bool:
 
 
 def _is_native(node: Node) -> bool:
-    return (
-        len(node.outputs) == 1
-        and node.output.size > 0
-        and all(type_of(v.dtype) is not None for v in (*node.inputs, node.output))
-    )
+    if len(node.outputs) != 1 or node.outputs[0].size == 0 or type_of(node.outputs[0].dtype) is None:
+        return False
+    for v in node.inputs:
+        if type_of(v.dtype) is None:
+            return False
+    return True
 
 
 def is_assembly(node: Node, geometry: Geometry) -> bool:

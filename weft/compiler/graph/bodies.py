@@ -116,14 +116,16 @@ def prune(graph: Graph) -> None:
     """Take out of loops and branches what nobody reads, and of loops the carried values that never change."""
     live, changes = set(graph.results), {}
     for node in reversed(graph.nodes):
-        if not any(v in live for v in node.outputs) and not node.op.checks:
+        if live.isdisjoint(node.outputs) and not node.op.checks:
             continue
         if node.op.bodies:
             bodies = [copied(body) for body in node.op.bodies]
             for body in bodies:
                 prune(body)
-            changes.update(_SHRINK[type(node.op)](node, bodies, [v in live for v in node.outputs]))
-        live.update((*node.inputs, *changes.values()))
+            shrunk = _SHRINK[type(node.op)](node, bodies, [v in live for v in node.outputs])
+            changes.update(shrunk)
+            live.update(shrunk.values())
+        live.update(node.inputs)
     graph.replace(changes)
     remove_dead(graph)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "order_of",
     "ordered_strides",
     "pieces_of",
+    "remembered",
     "squeezed",
     "stand_in",
     "strides_over",
@@ -163,10 +165,23 @@ def is_view(value: Value) -> bool:
 # ----------------------------------------------------------------------------------- factors of shapes
 
 
+def remembered(function: Callable) -> Callable:
+    """A function of sequences of numbers that keeps its answers: layers that are alike ask the same again and again."""
+    kept = functools.lru_cache(maxsize=1 << 14)(function)
+
+    @functools.wraps(function)
+    def asked(*sequences: Sequence[int]) -> Any:
+        return kept(*map(tuple, sequences))
+
+    return asked
+
+
+@remembered
 def squeezed(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(s for s in shape if s != 1)
 
 
+@remembered
 def common_factors(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
     """The coarsest sizes into which both shapes, of equal element count, can be cut in order; None: there are none.
 
@@ -190,7 +205,8 @@ def _suffix_products(shape: Sequence[int]) -> set[int]:
     return found
 
 
-def pieces_of(shape: Sequence[int], factors: Sequence[int]) -> list[list[int]]:
+@remembered
+def pieces_of(shape: Sequence[int], factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """For every dimension of `shape` the numbers of the factors that it is cut into (none for size 1)."""
     found, at = [], 0
     for size in shape:
@@ -199,10 +215,11 @@ def pieces_of(shape: Sequence[int], factors: Sequence[int]) -> list[list[int]]:
             product *= factors[at]
             taken.append(at)
             at += 1
-        found.append(taken)
-    return found
+        found.append(tuple(taken))
+    return tuple(found)
 
 
+@remembered
 def strides_over(
     shape: Sequence[int], strides: Sequence[int], domain: Sequence[int], factors: Sequence[int]
 ) -> tuple[int, ...]:
@@ -219,6 +236,7 @@ def strides_over(
     return tuple(found)
 
 
+@remembered
 def varies_over(shape: Sequence[int], domain: Sequence[int], factors: Sequence[int]) -> tuple[bool, ...]:
     """Along which factors of `domain` an operand of this shape is not repeated."""
     missing = len(domain) - len(shape)

@@ -6,6 +6,7 @@ value of a state. Nodes are kept in an order in which inputs come before their u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,18 +20,12 @@ __all__ = ["Argument", "Captured", "Constant", "Draw", "Fetched", "Graph", "Hole
 class Value:
     """One array of the graph: its shape and NumPy type, and the node (and output number) that makes it."""
 
-    __slots__ = ("dtype", "index", "node", "shape")
+    __slots__ = ("dtype", "index", "node", "shape", "size")
 
     def __init__(self, node: Node, index: int, shape: Sequence[int], dtype: Any) -> None:
         self.node, self.index = node, index
-        self.shape, self.dtype = tuple(int(s) for s in shape), np.dtype(dtype)
-
-    @property
-    def size(self) -> int:
-        count = 1
-        for s in self.shape:
-            count *= s
-        return count
+        self.shape, self.dtype = tuple(map(int, shape)), np.dtype(dtype)
+        self.size = math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -197,21 +192,26 @@ class Graph:
 
     def live(self) -> list[Node]:
         """The nodes that the results and the checks of indices need, in order."""
-        wanted, pending = set(), [v.node for v in self.results]
-        pending += [node for node in self.nodes if node.op.checks]
+        wanted = {v.node for v in self.results}
+        wanted.update([node for node in self.nodes if node.op.checks])
+        pending = list(wanted)
         while pending:
-            node = pending.pop()
-            if id(node) not in wanted:
-                wanted.add(id(node))
-                pending.extend(v.node for v in node.inputs)
-        return [n for n in self.nodes if id(n) in wanted]
+            for v in pending.pop().inputs:
+                node = v.node
+                if node not in wanted:
+                    wanted.add(node)
+                    pending.append(node)
+        return [n for n in self.nodes if n in wanted]
 
     def users(self) -> dict[Value, list[Node]]:
         """The nodes that read each value."""
         found: dict[Value, list[Node]] = {}
         for node in self.nodes:
-            for v in dict.fromkeys(node.inputs):
-                found.setdefault(v, []).append(node)
+            for v in node.inputs if len(node.inputs) < 2 else dict.fromkeys(node.inputs):
+                if v in found:
+                    found[v].append(node)
+                else:
+                    found[v] = [node]
         return found
 
     def renumber(self) -> None:
@@ -220,6 +220,8 @@ class Graph:
 
     def replace(self, changes: dict[Value, Value]) -> None:
         """Let every reader of a key read its value instead."""
+        if not changes:
+            return
 
         def final(v: Value) -> Value:
             while v in changes:
@@ -227,7 +229,7 @@ class Graph:
             return v
 
         for node in self.nodes:
-            if any(v in changes for v in node.inputs):
+            if not changes.keys().isdisjoint(node.inputs):
                 node.inputs = tuple(final(v) for v in node.inputs)
         self.outputs = [final(v) for v in self.outputs]
         for state in self.states:

@@ -24,15 +24,15 @@ def check_graph(graph: Graph, name: str) -> None:
     """Every input is made before it is read, by the node that says so; results are made at all."""
     made = set()
     for node in graph.nodes:
-        for v in node.inputs:
-            if v not in made:
-                raise _wrong(name, f"{node!r} reads {v!r} before it is made")
+        if not made.issuperset(node.inputs):
+            missing = next(v for v in node.inputs if v not in made)
+            raise _wrong(name, f"{node!r} reads {missing!r} before it is made")
         if not node.outputs:
             raise _wrong(name, f"{node.op.name} has no outputs")
         for index, v in enumerate(node.outputs):
-            if not (v.node is node and v.index == index):
+            if v.node is not node or v.index != index:
                 raise _wrong(name, f"{v!r} does not know its node")
-            made.add(v)
+        made.update(node.outputs)
     for v in graph.results:
         if v not in made:
             raise _wrong(name, f"the result {v!r} is not made")

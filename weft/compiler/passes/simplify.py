@@ -93,7 +93,8 @@ def share_equal(graph: Graph) -> None:
     seen: dict[Any, Node] = {}
     changes: dict[Value, Value] = {}
     for node in graph.nodes:
-        node.inputs = tuple(changes.get(v, v) for v in node.inputs)
+        if not changes.keys().isdisjoint(node.inputs):
+            node.inputs = tuple(changes.get(v, v) for v in node.inputs)
         if isinstance(node.op, Draw):
             continue
         key = _identity(node)
@@ -118,9 +119,11 @@ def _identity(node: Node) -> Any:
         while is_view(x) and x.node.inputs[0].size == x.size:
             x = x.node.inputs[0]
         return id(x), *(node.params[name] for name in ("low", "size", "skip"))
+    if not node.params:
+        return id(node.op), node.inputs, ""
     if any(isinstance(p, np.ndarray) for p in node.params.values()):
         return None
-    return (id(node.op), tuple(id(v) for v in node.inputs), repr(sorted(node.params.items())))
+    return id(node.op), node.inputs, repr(sorted(node.params.items()))
 
 
 def remove_neutral(graph: Graph) -> None:

@@ -6,6 +6,7 @@ one thread runs both. Small kernels are run by one thread alone, and those that 
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -285,11 +286,11 @@ def arrange(
     phase, number = _Phase(), 0
 
     def done(n: int) -> None:
-        ready.remove(n)
+        del ready[bisect.bisect_left(ready, n)]
         for user in users.get(n, ()):
             waiting[user].discard(n)
             if not waiting[user]:
-                _insert(ready, user)
+                bisect.insort(ready, user)
 
     while ready:
         picked = None
@@ -318,10 +319,3 @@ def arrange(
         slots.append(Slot(step, number, only))
         done(picked)
     return slots
-
-
-def _insert(ready: list[int], n: int) -> None:
-    at = len(ready)
-    while at and ready[at - 1] > n:
-        at -= 1
-    ready.insert(at, n)

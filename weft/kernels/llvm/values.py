@@ -31,7 +31,8 @@ OF_NUMPY = {
 
 def type_of(dtype: Any) -> str | None:
     """The element type of native code for a NumPy type; None where there is none (complex, half precision)."""
-    return OF_NUMPY.get(np.dtype(dtype))
+    found = OF_NUMPY.get(dtype)
+    return OF_NUMPY.get(np.dtype(dtype)) if found is None else found
 
 
 def is_float(kind: str) -> bool:

@@ -11,9 +11,11 @@ the scratch memory (`scratch_word`) when `scratch` is not 0 and the workspace (`
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import lcm, prod
+from typing import Any
 
 from ..body import Access, Body
 from ..kernel import Kernel
@@ -34,6 +36,8 @@ SHARED_TILES = 4  # so many tiles of rows and of columns pay for copying
 SHARED_BYTES = 1 << 26  # that copies and waiting sums may take
 TURN = 11  # cycles to transpose one vector of a tile
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
+MANY_PLANNED = 1024
+PLANNED: dict[Any, Product] = {}  # the forms that were chosen, by everything that they depend on
 
 
 @dataclass(frozen=True)
@@ -169,9 +173,13 @@ class Product(Kernel):
         self.workspace = Tiling.of(self, host.vector_bytes, host.registers).workspace(self) if elements else 0
         self.workspace_word = self.scratch_word + (self.scratch > 0)
 
-    def key(self) -> str:
+    @functools.cached_property
+    def _text(self) -> str:
         sizes = f"{self.batch} {self.m} {self.n} {self.k} {self.a} {self.b} {self.words}"
         return f"product {self.kind} {sizes} {self.body.key()}"
+
+    def key(self) -> str:
+        return self._text
 
     def emit(self, f: Function) -> None:
         if 0 not in (*self.batch, self.m, self.n):
@@ -192,11 +200,19 @@ class Product(Kernel):
         body: Body,
     ) -> Product:
         """The same product with the same argument words: batch axes become rows, columns or one axis where strides
-        allow it, and rows change places with columns (then A with B) where that costs less."""
-        p = cls(kind, batch, m, n, k, a, b, body)
-        while (folded := p._fold()) is not None:
-            p = folded
-        return min(p, p.swapped(), key=Product.cost) if p.m and p.n else p
+        allow it, and rows change places with columns (then A with B) where that costs less. Layers that are alike share
+        one object."""
+        known = (Target.host(), kind, batch, m, n, k, a, b, body.key())
+        found = PLANNED.get(known)
+        if found is None:
+            p = cls(kind, batch, m, n, k, a, b, body)
+            while (folded := p._fold()) is not None:
+                p = folded
+            found = min(p, p.swapped(), key=Product.cost) if p.m and p.n else p
+            if len(PLANNED) >= MANY_PLANNED:
+                PLANNED.clear()
+            PLANNED[known] = found
+        return found
 
     def swapped(self) -> Product:
         """Cᵀ = Bᵀ Aᵀ."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -347,7 +348,7 @@ class Elementwise(Primitive, abstract=True):
 
         None: each operand in its own type. `lower` may return another type than that of the result: it is converted.
         """
-        kind = self.compute_dtype([wrap(np.empty(1, k)) for k in kinds])
+        kind = _computed_in(self, tuple(kinds), dtypes.get_default_dtype())
         return kind.np, self.result_dtype(kind)
 
     def make_node(self, out: Tensor, inputs: Sequence[Any], params: dict[str, Any], needs: tuple[bool, ...]) -> Node:
@@ -382,3 +383,9 @@ class Elementwise(Primitive, abstract=True):
         if len(inputs) > 1 and any(b and x.ndim == 1 for x, b in zip(inputs, batched, strict=True)):
             inputs = promoted_as_single(inputs, batched)
         return self(*(raise_rank(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
+
+
+@functools.lru_cache(maxsize=4096)
+def _computed_in(primitive: Elementwise, kinds: tuple[np.dtype, ...], default: dtype) -> dtype:
+    """The type in which inputs of these types are computed; `default` is that of integers where floats are needed."""
+    return primitive.compute_dtype([wrap(np.empty(1, kind)) for kind in kinds])
