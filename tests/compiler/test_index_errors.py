@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import weft
 import weft.nn.functional as F
@@ -286,3 +287,49 @@ def test_one_wrong_index_anywhere(count, kind):
         wrong[place] = 50
         with pytest.raises(IndexRangeError, match="index 50 is out of bounds"):
             compiled(weft.tensor(wrong).to(kind))
+
+
+DIVISIONS = {
+    "remainder": (lambda x, y: x % y, lambda x, y: x % y),
+    "floor_divide": (lambda x, y: x // y, lambda x, y: x // y),
+    "fmod": (weft.fmod, torch.fmod),
+    "div": (lambda x, y: weft.div(x, y, rounding_mode="trunc"), lambda x, y: torch.div(x, y, rounding_mode="trunc")),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_integers_are_not_divided_by_zero(name):
+    """As PyTorch's: an error, also in a plan, where a processor would give 0; what comes after it is not written."""
+    ours, theirs = DIVISIONS[name]
+    written = weft.zeros(2)
+
+    def step(x, y):
+        written.add_(1)
+        return ours(x, y)
+
+    compiled = weft.compile(step)
+    x, good, bad = np.array([7, -7]), np.array([2, 3]), np.array([2, 0])
+    expected = theirs(torch.tensor(x), torch.tensor(good)).numpy()
+    np.testing.assert_array_equal(compiled(weft.tensor(x), weft.tensor(good)).numpy(), expected)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        theirs(torch.tensor(x), torch.tensor(bad))
+    for call in (ours, compiled, weft.compile(lambda x, y: ours(x, 0))):
+        with pytest.raises(weft.errors.DivisionError, match="ZeroDivisionError") as caught:
+            call(weft.tensor(x), weft.tensor(bad))
+        assert isinstance(caught.value, RuntimeError) and isinstance(caught.value, ZeroDivisionError)
+    np.testing.assert_array_equal(written.numpy(), [1, 1])
+
+
+def test_floats_are_divided_by_zero():
+    compiled = weft.compile(lambda x, y: x % y + x // y)
+    x, y = weft.tensor([7.0, 5.0]), weft.tensor([0, 2])
+    np.testing.assert_array_equal(compiled(x, y).numpy(), (x % y + x // y).numpy())
+
+
+def test_large_integers_are_not_divided_by_zero():
+    """Large arrays of eager code come to native plans after a while, which would not look."""
+    x, y = weft.full((70_000,), 5), weft.ones(70_000, dtype=weft.int64)
+    y[-1] = 0
+    for _ in range(6):
+        with pytest.raises(ZeroDivisionError):
+            x % y

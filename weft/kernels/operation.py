@@ -25,4 +25,5 @@ class NativeForm:
     of_dense: Any = None  # the view that this copy is where memory lies dense
     transposes: bool = False  # whether f(a, b)ᵀ = f(bᵀ, aᵀ)
     checks: bool = False  # whether it only looks at indices, and ends the plan where one is wrong
+    error: type[Exception] = Exception  # what it raises then
     bodies: tuple[Any, ...] = ()  # graphs inside: of a loop or a branch

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import IndexRangeError
 from ...kernels.operation import NativeForm
 from ...ops.core.tracing import joining, parting, swapping
 from ..graph.geometry import Geometry, contiguous_strides, is_view, ordered_strides
@@ -83,7 +82,7 @@ def _passes(node: Node, arrays: list[np.ndarray]) -> bool:
     """Whether a check of constants finds nothing; what it finds is told when the plan runs, if it comes to it."""
     try:
         compute_node(node, arrays)
-    except IndexRangeError:
+    except node.op.error:
         return False
     return True
 
@@ -118,7 +117,7 @@ def _identity(node: Node) -> Any:
         (x,) = node.inputs
         while is_view(x) and x.node.inputs[0].size == x.size:
             x = x.node.inputs[0]
-        return id(x), *(node.params[name] for name in ("low", "size", "skip"))
+        return id(node.op), id(x), *(node.params[name] for name in ("low", "size", "skip"))
     if not node.params:
         return id(node.op), node.inputs, ""
     if any(isinstance(p, np.ndarray) for p in node.params.values()):

@@ -141,6 +141,7 @@ class CheckPlaces(Indexing):
 
     differentiable = False
     checks = True
+    error = IndexRangeError
 
     def reference(self, index, *, low, size, skip, dim, name):
         wrong = (index < low) | (index >= size)

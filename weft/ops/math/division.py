@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from ...dtypes import FLOAT, INTEGER
+from ...dtypes import FLOAT, INTEGER, result_dtype, uint8
 from ...errors import DivisionError
+from ...tape.modes import mode, switches
+from ...tensor import Tensor
+from ..core import base
 from ..core.pointwise import Elementwise
-from ..core.primitive import register_module
+from ..core.primitive import Opaque, register_module
 
 __all__ = ["FLOOR_DIVIDE", "TRUNC_DIVIDE"]
 
@@ -16,10 +22,64 @@ NUMERIC = (INTEGER, FLOAT)
 
 def _integer_zero_guard(name: str, other: np.ndarray) -> None:
     if other.dtype.kind in "iub" and (other == 0).any():
-        raise DivisionError(f"{name}: ZeroDivisionError: integer division by zero; mask the zeros out first")
+        raise DivisionError(_by_zero(name))
 
 
-class Remainder(Elementwise):
+def _by_zero(name: str) -> str:
+    return f"{name}: ZeroDivisionError: integer division by zero; mask the zeros out first"
+
+
+class CheckDivisor(Opaque):
+    """An error where a flag is not 0; else nothing of interest. It stands in graphs, where divisors are not known yet."""
+
+    public, differentiable, checks = False, False, True
+    error = DivisionError
+
+    def reference(self, zero, *, low, size, skip, name):
+        if zero.any():
+            raise DivisionError(_by_zero(name))
+        return np.zeros((), np.bool_)
+
+    def message(self, index: int, *, name: str, **_: Any) -> str:
+        return _by_zero(name)
+
+    def shapes(self, zero, **params):
+        return (), np.dtype(np.bool_)
+
+    def native(self, node):
+        from ...kernels.memory.anchors import check_places
+
+        return check_places(node)
+
+    def batch(self, inputs, batched, size, params):
+        return CHECK_DIVISOR(*inputs, **params).expand(size)
+
+
+class Division(Elementwise, abstract=True):
+    """x and other: integers are not divided by zero, whoever computes."""
+
+    def __call__(self, x: Any, other: Any) -> Tensor:
+        if switches.interpreting and mode.interpreter is not None:
+            self._check(x, other)
+        return Elementwise.__call__(self, x, other)
+
+    def _check(self, x: Any, other: Any) -> None:
+        """Put a check into the graph that is being made, unless the divisor is a number that is not 0."""
+        if result_dtype((x, other)).category > INTEGER:
+            return
+        if isinstance(other, Tensor):
+            CHECK_DIVISOR((other == 0).to(uint8), low=0, size=1, skip=None, name=self.name)
+        elif type(other) is int and other == 0:
+            raise DivisionError(_by_zero(self.name))
+
+    def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
+        if isinstance(inputs[1], Tensor) and inputs[1].array.size >= base.LARGE:
+            if result_dtype(inputs).category <= INTEGER:  # a native plan would not look
+                _integer_zero_guard(self.name, inputs[1].array)
+        return Elementwise.evaluate(self, inputs, params)
+
+
+class Remainder(Division):
     """x − other · ⌊x / other⌋: the remainder with the sign of the divisor (Python's %)."""
 
     cost = 60
@@ -36,7 +96,7 @@ class Remainder(Elementwise):
         return lambda: g, lambda: -g * (x / other).floor()
 
 
-class Fmod(Elementwise):
+class Fmod(Division):
     """The remainder with the sign of the dividend (C's fmod)."""
 
     cost = 60
@@ -54,7 +114,7 @@ class Fmod(Elementwise):
         return lambda: g, lambda: -g * (x / other).trunc()
 
 
-class FloorDivide(Elementwise):
+class FloorDivide(Division):
     """⌊x / other⌋, rounding towards −∞."""
 
     cost = 60
@@ -72,7 +132,7 @@ class FloorDivide(Elementwise):
         return f.floor_divide(x, other)
 
 
-class TruncDivide(Elementwise):
+class TruncDivide(Division):
     """x / other rounded towards 0."""
 
     cost = 10
@@ -111,5 +171,5 @@ class Lcm(Elementwise):
         return f.lcm(x, other)
 
 
-FLOOR_DIVIDE, TRUNC_DIVIDE = FloorDivide(), TruncDivide()
+FLOOR_DIVIDE, TRUNC_DIVIDE, CHECK_DIVISOR = FloorDivide(), TruncDivide(), CheckDivisor()
 register_module(__name__)
