@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Promise", "family", "get", "names", "promise"]
 
 # A recipe lies in the folder of its family.
-ROOMS = ("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational")
+ROOMS = ("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational", "flows")
 SUPPORT = ("bits", "digits", "pixels", "words")  # modules of these that are no recipes
 
 

@@ -15,17 +15,26 @@ from weft.models.flows import (
     Bijector,
     Chain,
     CircularSpline,
+    Continuous,
+    IntegralTransform,
     InvertibleLinear,
     LULinear,
+    MultiScale,
     Permutation,
     Planar,
     Radial,
     RationalQuadraticSpline,
+    Residual,
     RowCoupling,
     Scaling,
+    SequenceBijector,
     Shift,
+    Squash,
+    Squeeze,
     Sylvester,
     Transformed,
+    VectorField,
+    normal_conditionals,
 )
 
 CONTEXT = 3
@@ -51,6 +60,7 @@ class Case:
     event_shape: tuple[int, ...] = (3,)
     contextual: bool = True
     scale: float | None = 0.4  # of the random weights; None: as they start
+    tolerance: float = 1e-9  # of inverse and log-determinant in double precision
     prepare: Callable[[Any], Any] = lambda bijector: bijector
     domain: Callable[[Any], Any] = lambda x: x
 
@@ -75,6 +85,40 @@ def _seen(norm: Any) -> Any:
     return norm
 
 
+def _iterated(block: Any) -> Any:
+    for layer in block.layers:
+        layer.iterate(200)
+    return block
+
+
+def _glow(shape: Any, scales: int, lu: bool, dtype: Any) -> Bijector:
+    return MultiScale(shape, scales, 1, 4, lu, 2.0, 0, dtype)
+
+
+def _shaken(model: Any) -> Any:
+    """Away from where it starts, but not far: matrices stay well-conditioned."""
+    generator = seeded(3)
+    with weft.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.15 * weft.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+    return model
+
+
+def _continuous(features: int, context: int = 0, dtype: Any = None) -> Bijector:
+    field = VectorField(features, (6,), context, dtype)
+    return Continuous(field, method="rk4", options={"num_steps": 4})
+
+
+def _sequence(context: int = 0, dtype: Any = None) -> Bijector:
+    return SequenceBijector(MAF(2, (6,), context=4 + context, dtype=dtype), 2, 4, context=context, dtype=dtype)
+
+
+def _integral(dtype: Any) -> Bijector:
+    mean = weft.tensor([0.1, -0.2, 0.3], dtype=dtype)
+    covariance = weft.tensor([[1.0, 0.5, 0.2], [0.5, 2.0, -0.3], [0.2, -0.3, 1.5]], dtype=dtype)
+    return IntegralTransform(lambda x: normal_conditionals(mean.to(x.dtype), covariance.to(x.dtype))(x))
+
+
 BIJECTORS: dict[str, Case] = {
     "planar": Case(lambda **o: Planar(3, **o)),
     "radial": Case(lambda **o: Radial(3, **o)),
@@ -96,5 +140,16 @@ BIJECTORS: dict[str, Case] = {
     "batchnorm": Case(lambda **o: BatchNorm(3, **o), contextual=False, prepare=_seen),
     "permutation": Case(lambda dtype: Permutation(4, "random"), (4,), contextual=False),
     "linear": Case(lambda **o: InvertibleLinear(3, **o), (3, 2, 2), contextual=False, scale=0.8),
+    "squeeze": Case(lambda dtype: Squeeze(), (2, 4, 2), contextual=False),
+    "glow": Case(lambda **o: _glow((1, 4, 4), 2, True, **o), (1, 4, 4), contextual=False, scale=None, prepare=_shaken),
+    "glow-plain": Case(
+        lambda **o: _glow((2, 2, 2), 1, False, **o), (2, 2, 2), contextual=False, scale=None, prepare=_shaken
+    ),
+    "residual": Case(lambda **o: Residual(3, (8, 8), **o), scale=0.6, prepare=_iterated),
+    "residual-plane": Case(lambda **o: Residual(2, (8,), **o), (2,), scale=0.6, prepare=_iterated),
+    "continuous": Case(lambda **o: _continuous(2, **o), (2,), tolerance=2e-6),
+    "sequence": Case(_sequence, (3, 2)),
+    "integral-transform": Case(_integral, contextual=False),
+    "squash": Case(lambda dtype: Squash(4.0, 0.01), contextual=False),
     "lu-linear": Case(lambda **o: LULinear(3, **o), (3, 2, 2), contextual=False, scale=0.8),
 }

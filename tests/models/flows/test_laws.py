@@ -29,7 +29,7 @@ def test_log_determinant_is_that_of_the_jacobian_and_the_inverse_is_one(law):
     x = case.draw(3)
     forward = lambda x: f(x, rows(given, len(x)))
     inverse = lambda y: f.inverse(y, rows(given, len(y)))
-    assert check_invertible(forward, inverse, x, tolerance=1e-9) <= 1e-9
+    assert check_invertible(forward, inverse, x, tolerance=case.tolerance) <= case.tolerance
 
 
 def test_float32_comes_back_within_1e5(law):
