@@ -70,8 +70,6 @@ CASES = [
     Case("made-mnist", (at_most("test_nll", 95.5),), minutes=10),
     Case("nade-mnist", (at_most("test_nll", 89),), minutes=10),
     Case("mixture-mnist", (at_least("test_log_likelihood", -140),), minutes=10),
-    Case("dbn-mnist", (at_least("test_accuracy", 0.986),), minutes=30),
-    Case("dbm-mnist", (at_least("test_log_likelihood", -115),), minutes=40),
     Case("hopfield-capacity", (at_most("distance", 0.02),), minutes=3),
     Case(
         "deep-autoencoder-mnist",

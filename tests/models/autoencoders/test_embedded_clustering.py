@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn.cluster
 
 import weft
-from weft.errors import ShapeError
+from weft.errors import OptionError, ShapeError
 from weft.metrics import clustering_accuracy
 from weft.models.autoencoders import (
     Autoencoder,
@@ -33,6 +34,22 @@ def test_assignments_are_students(codes, freedom):
     expected /= expected.sum(1, keepdims=True)
     found = soft_assignment(weft.tensor(z), weft.tensor(centres), freedom)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_in_spreads_assignments_do_not_depend_on_the_scale_of_codes():
+    """s is the root of the mean variance within clusters that k-means leaves: scikit-learn's inertia."""
+    rng = np.random.default_rng(1)
+    x = np.repeat(5 * np.eye(3), 40, 0) + rng.standard_normal((120, 3))
+    inertia = sklearn.cluster.KMeans(3, n_init=5, random_state=0).fit(x).inertia_
+    found = []
+    for scale in (1.0, 100.0):
+        model = EmbeddedClustering(Autoencoder(weft.nn.Identity(), weft.nn.Identity()), 3, 3, 2.0, in_spreads=True)
+        model.double().start(weft.tensor(scale * x), generator=weft.Generator().manual_seed(0))
+        assert abs(model.spread.item() / scale - (inertia / 360) ** 0.5) < 1e-6
+        found.append(model.assignments(weft.tensor(scale * x)).numpy())
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    with pytest.raises(OptionError, match="freedom must be above 0"):
+        EmbeddedClustering(Autoencoder(weft.nn.Identity(), weft.nn.Identity()), 3, 3, 0.0)
 
 
 def test_targets_sharpen_and_level(codes):

@@ -7,7 +7,7 @@ from typing import Any
 import weft
 
 from ... import nn
-from ...errors import ShapeError
+from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from ..classical.clustering import KMeans, kmeans
 from .autoencoder import Autoencoder
@@ -18,11 +18,16 @@ __all__ = ["EmbeddedClustering", "soft_assignment", "target_distribution"]
 class EmbeddedClustering(nn.Module):
     """Clusters with centres μ in the code space of a trained autoencoder; it learns from its own surer half.
 
-        q_ij ∝ (1 + ‖zᵢ − μⱼ‖²)⁻¹,   p_ij ∝ q_ij² / Σᵢ q_ij,   loss = Σ KL(pᵢ ‖ qᵢ) / N
+        q_ij ∝ (1 + ‖zᵢ − μⱼ‖² / αs²)^(−(α+1)/2),   p_ij ∝ q_ij² / Σᵢ q_ij,   loss = Σ KL(pᵢ ‖ qᵢ) / N
 
     `start` puts the centres where k-means finds them; `targets` computes P over all data, now and then (P moves as Q
     does; between two times it stands still), `loss` is minimised over the encoder and the centres. The decoder is not
     trained any more.
+
+    freedom: α, in the paper 1, whose tails are so heavy that in ten dimensions hardly any row is surer of its own cluster
+        than of all others together: then P divides by Σᵢ q_ij what Q cannot tell apart. d − 1 is Student's t in d dimensions
+        as in parametric t-SNE (van der Maaten 2009)
+    in_spreads: s is the standard deviation of codes about their centres that `start` finds, not 1
 
     >>> model = EmbeddedClustering(DeepAutoencoder(6, (8,), 2), 3, 2)
     >>> x = weft.randn(30, 6)
@@ -31,26 +36,36 @@ class EmbeddedClustering(nn.Module):
     >>> model.loss(x[:10], model.targets(x)[:10]).backward()
     """
 
-    def __init__(self, autoencoder: Autoencoder, clusters: int, code: int) -> None:
+    def __init__(
+        self, autoencoder: Autoencoder, clusters: int, code: int, freedom: float = 1.0, in_spreads: bool = False
+    ) -> None:
         super().__init__()
-        self.autoencoder = autoencoder
+        if not freedom > 0:
+            raise OptionError(f"EmbeddedClustering: freedom must be above 0, got {freedom}")
+        self.autoencoder, self.freedom, self.in_spreads = autoencoder, freedom, in_spreads
         self.centres = nn.Parameter(weft.zeros(clusters, code))
+        self.register_buffer("spread", weft.ones(()))  # s
 
     @weft.no_grad()
     def start(self, x: Tensor, restarts: int = 20, generator: Any = None) -> KMeans:
         """k-means of the codes, whose centres become ours."""
         found = kmeans(self.autoencoder.embed(x), len(self.centres), restarts=restarts, generator=generator)
         self.centres.copy_(found.centres)
+        if self.in_spreads:
+            self.spread.fill_((found.inertia / (len(x) * self.centres.shape[1])) ** 0.5)
         return found
 
     def forward(self, x: Tensor) -> Tensor:
         """Q, the soft assignments: (B, *event) → (B, clusters)"""
-        return soft_assignment(self.autoencoder.encode(x), self.centres)
+        return self._shares(self.autoencoder.encode(x))
 
     @weft.no_grad()
     def assignments(self, x: Tensor) -> Tensor:
         """Q of many rows, a part at a time: (N, *event) → (N, clusters)"""
-        return soft_assignment(self.autoencoder.embed(x), self.centres)
+        return self._shares(self.autoencoder.embed(x))
+
+    def _shares(self, z: Tensor) -> Tensor:
+        return soft_assignment(z / self.spread, self.centres / self.spread, self.freedom)
 
     def targets(self, x: Tensor) -> Tensor:
         """P of all rows: (N, *event) → (N, clusters)"""

@@ -5,6 +5,10 @@ well the clusters fit the classes under the best naming. As in later work (Guo e
 slanted while the networks learn: that a digit stays the same digit is all that is told about them. The autoencoder makes
 the image as it was out of the moved one, as from any other damage: what a code need not say, how a digit leans and where it
 stands, would otherwise be most of the distance between two codes.
+
+Not yet run at full length; its goal has not been seen reached. On 10,000 training images and 500 steps k-means on codes names
+.70 of the images, .53 where the moved image itself was the aim. With Student's t in the codes' dimension the refinement
+raised that to .74 before it fell again; with the paper's single degree of freedom it fell from the second pass on.
 """
 
 from __future__ import annotations
@@ -43,8 +47,8 @@ class ClusteringSettings(TrainSettings):
     epochs: int = 25
     batch_size: int = 256
     lr: float = 2e-3
-    refining: int = option(15, "passes over the data of the refinement", at_least=0)
-    refining_lr: float = option(1e-4, "its learning rate", above=0)
+    refining: int = option(5, "passes over the data of the refinement", at_least=0)
+    refining_lr: float = option(2e-4, "its learning rate", above=0)
     channels: tuple[int, ...] = option((24, 48), "channels of the convolutions, each halving the image", at_least=1)
     code: int = option(10, "numbers of a code", at_least=1)
     degrees: float = option(15.0, "how far images are turned at random", at_least=0, at_most=180)
@@ -84,7 +88,8 @@ class MnistClustering(Recipe):
 
     def task(self, settings: ClusteringSettings, splits: Splits | None = None) -> nn.Module:
         model = ConvolutionalAutoencoder((1, 28, 28), settings.channels, settings.code)
-        return EmbeddedClustering(model, CLUSTERS, settings.code)
+        freedom = max(settings.code - 1, 1)
+        return EmbeddedClustering(model, CLUSTERS, settings.code, freedom, in_spreads=True)
 
     def baseline(self, settings: ClusteringSettings, splits: Splits) -> float:
         raise self._has_no("baseline without labels")

@@ -1,7 +1,8 @@
 """pixelcnn-mnist: a gated PixelCNN of 8 layers on fixed-binarised MNIST; van den Oord et al. (2016) report 81.30 nats
 for a plain PixelCNN of 15 layers.
 
-Each convolution has 64 maps, half of them gates of the others.
+Each convolution has 64 maps, half of them gates of the others. Not yet run at full length, so the goal has not been seen
+reached; an epoch takes 12 minutes of one core with AVX2, two thirds of them in products at the processor's peak.
 """
 
 from __future__ import annotations

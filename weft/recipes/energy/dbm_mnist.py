@@ -1,7 +1,8 @@
 """dbm-mnist: a deep Boltzmann machine on fixed-binarised MNIST, and the lower bound of its likelihood.
 
 Two RBMs, each with copies of the units that will hear from a second side, give its first weights; then mean fields for the
-data and persistent chains over all three layers for the model (Salakhutdinov and Hinton 2009).
+data and persistent chains over all three layers for the model (Salakhutdinov and Hinton 2009). Not yet run at full length:
+its goal has not been seen reached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""dbn-mnist: a deep belief network, learned layer by layer without labels, then tuned as a classifier (Hinton et al. 2006)."""
+"""dbn-mnist: a deep belief network, learned layer by layer without labels, then tuned as a classifier (Hinton et al. 2006).
+
+Not yet run at full length: its goal has not been seen reached.
+"""
 
 from __future__ import annotations
 
