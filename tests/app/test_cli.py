@@ -22,6 +22,7 @@ from weft.data import load_digits
 from weft.recipes import finding
 from weft.train.selection import Choice, Integer, LogUniform, Uniform
 
+from .. import pace
 from .shell import ESCAPE, begun, environment, in_pipe, in_terminal
 
 QUICK = ("--set", "epochs=2", "--set", "hidden=32")
@@ -311,19 +312,19 @@ HEAVY = ("scipy", "llvmlite", "matplotlib", "torch", "weft.nn", "weft.train", "w
 @pytest.mark.parametrize(("word", "more"), [("--help", {"weft.recipes"}), ("list", set())])
 def test_help_and_list_are_quick(word, more, tmp_path):
     program = (
-        f"import sys, time; from weft.app import cli\ntry: cli.main([{word!r}])\n"
-        "except SystemExit: pass\nprint(time.process_time(), *sys.modules)"
+        f"{pace.BEFORE}\nimport sys; from weft.app import cli\ntry: cli.main([{word!r}])\n"
+        f"except SystemExit: pass\n{pace.AFTER}\nprint(_paces, *sys.modules)"
     )
     told = environment(PYTHONPYCACHEPREFIX=str(tmp_path))
     told.pop("PYTHONDONTWRITEBYTECODE", None)
-    times = []
+    paces = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", program], env=told, capture_output=True, text=True, check=True)
-        seconds, *modules = done.stdout.splitlines()[-1].split()
-        times.append(float(seconds))
+        taken, *modules = done.stdout.splitlines()[-1].split()
+        paces.append(float(taken))
     known = {finding._module(name) for name in recipes.names()}  # none is imported for its title
     assert {*HEAVY, *known, *more} & {*modules} == set()
-    assert min(times) < 1.0, times  # CPU time, the start of Python included: other work on the machine does not count
+    assert min(paces) < 11, paces  # of tests/pace.py: other work on the machine hardly counts; 7.5 were seen, 0.8 s
 
 
 @pytest.mark.parametrize(

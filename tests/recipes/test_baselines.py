@@ -302,6 +302,35 @@ def test_ranks_count_the_words_in_between():
     assert ranks(weft.tensor(vectors), known, (("king", "queen"), ("king", "unheard"))).tolist() == [2.0]
 
 
+def test_smoothed_counts_are_distributions_chosen_by_other_text():
+    """Word by word in plain Python: what is taken from pairs that occurred, and the prior, go to all words by frequency."""
+    from weft.recipes.text.word2vec_shakespeare import near_counts, smoothed_counts_nats
+
+    texts = [np.random.default_rng(seed).integers(0, 6, 60) ** 2 // 5 for seed in range(3)]
+    pairs = [[(t[i], t[j]) for i in range(60) for j in range(max(i - 2, 0), min(i + 3, 60)) if i != j] for t in texts]
+    counts = [near_counts(text, 6, 2) for text in texts]
+    assert all(counts[0][c, o] == pairs[0].count((c, o)) for c in range(6) for o in range(6))
+    often = [sum(o == word for _, o in pairs[0]) + 0.5 for word in range(6)]
+
+    def probability(o, c, discount, weight):
+        n = [pairs[0].count((c, word)) for word in range(6)]
+        left = sum(n) - sum(max(k - discount, 0) for k in n) + weight
+        return (max(n[o] - discount, 0) + left * often[o] / sum(often)) / (sum(n) + weight)
+
+    found = []
+    for discount in (0.0, 0.25, 0.5, 0.75):
+        for weight in (100, 200, 400, 800, 1600, 3200, 6400):
+            table = np.array([[probability(o, c, discount, weight) for o in range(6)] for c in range(6)])
+            np.testing.assert_allclose(table.sum(1), 1)
+            found.append([-np.mean([np.log(table[c, o]) for c, o in part]) for part in pairs[1:]])
+    assert smoothed_counts_nats(*counts) == pytest.approx(min(found)[1])
+
+
+def test_a_baseline_that_is_known_is_not_computed_again():
+    judged = recipes.get("word2vec-shakespeare").judged({"test_nats": 5.9}, None, None, known=5.95)
+    assert judged == {"test_nats": 5.9, "baseline_nats": 5.95}
+
+
 def test_no_pair_of_the_test_was_chosen_with():
     from weft.recipes.text.word2vec_shakespeare import CHOSEN_BY, PAIRS
 

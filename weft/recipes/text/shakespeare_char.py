@@ -2,7 +2,8 @@
 
 The last tenth of the text, which is held out by custom, is cut in two: half of it is watched in training, the other
 half is for the test, where every character is told from at least half a window. Kneser and Ney's counts of six characters and
-the next are the baseline, and hard to beat on a text this small. What the model writes lies in `sample.txt` of the run folder.
+the next are the baseline, and hard to beat on a text this small: 1.583 nats against 1.587 were seen (seed 101), less than another
+seed may change, so no margin is promised. What the model writes lies in `sample.txt` of the run folder.
 """
 
 from __future__ import annotations
