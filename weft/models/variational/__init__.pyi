@@ -59,6 +59,7 @@ from weft.models.variational.vq_vae import VQVAE as VQVAE
 from weft.models.variational.vamp_prior import VampPrior as VampPrior
 from weft.models.variational.conditions import VectorCondition as VectorCondition
 from weft.models.variational.quantizers import VectorQuantizer as VectorQuantizer
+from weft.models.variational.objectives import WarmUp as WarmUp
 from weft.models.variational import base as base
 from weft.models.variational.collapse import check_elbo as check_elbo
 from weft.models.variational import collapse as collapse
@@ -86,7 +87,7 @@ from weft.models.variational import total_correlation as total_correlation
 from weft.models.variational import vamp_prior as vamp_prior
 from weft.models.variational import vq_vae as vq_vae
 Objective: Any
-__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'CodeReport', 'CollapseMonitor', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseGumbelVAE', 'DenseVAE', 'DenseVampVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FlowSampler', 'FullGaussian', 'GaussianMixture', 'GumbelVAE', 'HierarchicalVAE', 'IWAE', 'InfoELBO', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'MixtureSampler', 'Objective', 'Posterior', 'Prior', 'PriorSampler', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'RelaxedELBO', 'ResidualQuantizer', 'STL', 'Sampler', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VampPrior', 'VectorCondition', 'VectorQuantizer', 'active_units', 'check_elbo', 'code_report', 'flow_posterior', 'gumbel_noise', 'kl_per_dimension', 'log_mean_exp', 'path_draws']
+__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'CodeReport', 'CollapseMonitor', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseGumbelVAE', 'DenseVAE', 'DenseVampVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FlowSampler', 'FullGaussian', 'GaussianMixture', 'GumbelVAE', 'HierarchicalVAE', 'IWAE', 'InfoELBO', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'MixtureSampler', 'Objective', 'Posterior', 'Prior', 'PriorSampler', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'RelaxedELBO', 'ResidualQuantizer', 'STL', 'Sampler', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VampPrior', 'VectorCondition', 'VectorQuantizer', 'WarmUp', 'active_units', 'check_elbo', 'code_report', 'flow_posterior', 'gumbel_noise', 'kl_per_dimension', 'log_mean_exp', 'path_draws']
 def active_units(model: VAE, x: Tensor, least: float = 0.01) -> Tensor:
     """Which numbers of a code depend on x: Var over x of E[z | x] above `least`. (N, *event) → (code,) of bool"""
 def code_report(model: VAE, x: Tensor, samples: int = 16, generator: Any = None) -> CodeReport:
