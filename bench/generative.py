@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import generative_games as games
 import generative_peers as peers
 import generative_variational as variational
 from turns import run
@@ -23,7 +24,8 @@ Program = Callable[[], Any]
 
 def programs(library: Any) -> dict[str, Program]:
     """Every program, made when it is first called."""
-    return {name: later(OURS[name] if library.__name__ == "weft" else make) for name, make in PEERS.items()}
+    made = OURS | games.OURS if library.__name__ == "weft" else PEERS | games.PROGRAMS
+    return {name: later(make) for name, make in made.items()}
 
 
 def later(make: Callable[[], Program]) -> Program:

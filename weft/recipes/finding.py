@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Promise", "family", "get", "names", "promise"]
 
 # A recipe lies in the folder of its family.
-ROOMS = ("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational", "flows")
-SUPPORT = ("bits", "digits", "pixels", "words")  # modules of these that are no recipes
+ROOMS = (
+    *("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational", "flows"),
+    "adversarial",
+)
+SUPPORT = ("bits", "digits", "images", "pixels", "plane", "words")  # modules of these that are no recipes
 
 
 @dataclass(frozen=True)
