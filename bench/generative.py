@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import generative_diffusion as diffusion
 import generative_games as games
 import generative_peers as peers
 import generative_variational as variational
@@ -179,8 +180,9 @@ OURS: dict[str, Callable[[], Program]] = {
     "rbm gibbs 784–500, 20 chains, 1000 sweeps": gibbs,
     "ais 784–500, 20 chains, 1000 temperatures": annealing,
     **variational.OURS,
+    **diffusion.OURS,
 }
-PEERS = peers.PROGRAMS | variational.PROGRAMS
+PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ def test_outputs_have_the_size_of_images_and_depend_on_time_and_class(name):
     assert not weft.allclose(network(x, t + 1, y), found) and not weft.allclose(
         network(x, t, 2 - y.clamp(max=2)), found
     )
+    same = network(x, weft.tensor([50, 50, 50]), y)
+    assert weft.allclose(network(x, weft.tensor([50]), y), same, atol=1e-5)  # one time for all rows
     alone = network(x[1:2], t[1:2], y[1:2])
     assert weft.allclose(alone, found[1:2], rtol=1e-3, atol=1e-4)  # no row sees another
     found.square().mean().backward()

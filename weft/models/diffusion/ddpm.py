@@ -68,13 +68,17 @@ class Conditioned(GenerativeModel):
         return self.network(x, t, condition)
 
     def guided(self, condition: Tensor | None, guidance: Tensor | None) -> Predict:
-        """Predictions for these classes; with a guidance w, u + w (c − u) from one pass over both."""
+        """Predictions for these classes; with a guidance w, u + w (c − u) from one pass over both.
+
+        For samplers, whose rows all have the same t: a network that broadcasts times (`broadcasts_time`) is told it once.
+        """
+        once = getattr(self.network, "broadcasts_time", False)
         if condition is None or guidance is None:
-            return lambda x, t: self.predict(x, t, condition)
+            return lambda x, t: self.predict(x, t[:1] if once else t, condition)
         both = weft.cat([condition, weft.full_like(condition, self.classes)])
 
         def predict(x: Tensor, t: Tensor) -> Tensor:
-            found = self.predict(weft.cat([x, x]), weft.cat([t, t]), both)
+            found = self.predict(weft.cat([x, x]), t[:1] if once else weft.cat([t, t]), both)
             return classifier_free_guidance(*found.chunk(2), guidance)
 
         return predict

@@ -26,6 +26,8 @@ class DiT(nn.Module):
     weft.Size([2, 1, 8, 8])
     """
 
+    broadcasts_time = True  # one t, (1,), may stand for all rows
+
     def __init__(
         self,
         channels: int,

@@ -46,7 +46,10 @@ class PointNetwork(nn.Module):
     """A perceptron of x and t with residual layers: (B, D), (B,) [, (B,)] → (B, outputs)
 
     outputs: D by default, 2 D for learned variances
+    One t, (1,), may stand for all rows.
     """
+
+    broadcasts_time = True
 
     def __init__(
         self,

@@ -29,6 +29,8 @@ class UNet(nn.Module):
     weft.Size([3, 1, 7, 7])
     """
 
+    broadcasts_time = True  # one t, (1,), may stand for all rows
+
     def __init__(
         self,
         channels: int,

@@ -1,0 +1,1 @@
+"""Recipes of scores and diffusions."""
