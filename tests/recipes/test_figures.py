@@ -76,6 +76,7 @@ CASES = [
         (at_most("test_squared_error", 4.0), at_most("baseline_squared_error", 13.9)),
         minutes=15,
     ),
+    Case("linear-vae", (at_most("gap", 0.05),), minutes=3),
     Case("ratings-rbm", (at_most("test_rmse", 0.8),), minutes=3),
     Case(
         "ising-4x4",

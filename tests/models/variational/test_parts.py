@@ -21,7 +21,7 @@ from weft.errors import (
     UnsupportedError,
 )
 from weft.models.autoregressive import ContinuousBernoulliHead, LogisticMixtureHead
-from weft.models.generative import check_normalised, grid
+from weft.models.generative import binary_states, check_normalised, grid
 from weft.models.variational import (
     VAE,
     BetaELBO,
@@ -37,6 +37,7 @@ from weft.models.variational import (
     flow_posterior,
 )
 
+from ..autoregressive.common import drawn_as_promised
 from .common import DOUBLE, bits, filled, seeded
 
 POSTERIORS = {
@@ -254,6 +255,34 @@ def test_the_loss_and_its_gradient_are_those_of_a_pytorch_program():
     assert loss.item() == pytest.approx(true.item(), rel=1e-12)
     for name, parameter in model.named_parameters():
         np.testing.assert_allclose(parameter.grad.numpy(), weights[name].grad, rtol=1e-9, atol=1e-12)
+
+
+def test_bounds_and_draws_of_bits_against_the_integral():
+    """With one number of code p(x) is an integral over a line: bounds below it for every x, draws as often as it says."""
+    model = filled(DenseVAE(3, (4,), 1), 6, 1.5)
+    with weft.no_grad():
+        model.encoder.output.weight.mul_(0.2)
+    states, (line, cell) = binary_states(3, weft.float64), grid([(-9, 9)], 3000)
+    with weft.no_grad():
+        each = model.log_likelihood(line.unsqueeze(1).expand(-1, 8, -1), states)  # (3000, 8)
+        true = (each + model.prior.log_prob(line).unsqueeze(1)).logsumexp(0) + math.log(cell)
+        assert true.exp().sum().item() == pytest.approx(1, abs=1e-9)
+        elbo = model.elbo(states, samples=4000, generator=seeded(0))
+        assert (elbo < true + 0.02).all() and (elbo < true - 0.05).any()
+    drawn_as_promised(model.sample(20_000, generator=seeded(1)), states, true)
+
+
+def test_the_protocol():
+    model = filled(DenseVAE(5, (4,), 2), 0, 0.5)
+    x, y = bits(2, 5, 0, **DOUBLE), bits(2, 5, 1, **DOUBLE)
+    path = model.interpolate(x, y, 5)
+    assert (
+        path.shape == (5, 2, 5) and weft.allclose(path[0], model.reconstruct(x)) and weft.allclose(path[-1], model(y))
+    )
+    np.testing.assert_allclose(model.decode(model.embed(x)).detach(), model.reconstruct(x).detach())
+    promised = {"log_prob_bound": "bound", "elbo": "bound", "encode": "exact", "decode": "exact", "sample": "exact"}
+    assert promised.items() <= model.promises.items() and "log_prob" not in model.promises
+    assert weft.equal(model.sample(4, generator=seeded(2)), model.sample(4, generator=seeded(2)))
 
 
 # ---- conditions and shapes -------------------------------------------------------------------------------------
