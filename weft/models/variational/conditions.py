@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import weft
@@ -21,8 +22,9 @@ class Conditions(nn.Module):
 
     size: int
 
+    @abstractmethod
     def forward(self, condition: Any, n: int) -> Tensor:
-        raise NotImplementedError
+        """What n examples are told."""
 
 
 class ClassCondition(Conditions):
