@@ -46,6 +46,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("Embedding", "barnes_hut_gradient", "exact_gradient", "joint_probabilities", "kl_divergence"),
         *("neighbour_probabilities", "perplexity_search", "trustworthiness", "tsne"),
     ),
+    "latent": ("ImageGrid", "interpolation_grid", "latent_manifold", "latent_traversal"),
     "landscape": (
         *("Landscape", "between", "loss_landscape", "loss_line", "random_direction", "trajectory_directions"),
     ),

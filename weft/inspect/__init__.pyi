@@ -19,6 +19,7 @@ from weft.inspect.signals import GradientFlow as GradientFlow
 from weft.inspect.theory.graphs import GraphBound as GraphBound
 from weft.inspect.theory.graphs import GraphLipschitz as GraphLipschitz
 from weft.inspect.theory.convex import HullCertificate as HullCertificate
+from weft.inspect.latent import ImageGrid as ImageGrid
 from weft.inspect.landscape import Landscape as Landscape
 from weft.inspect.signals import LayerActivations as LayerActivations
 from weft.inspect.theory.paths import LayerCost as LayerCost
@@ -72,6 +73,7 @@ from weft.inspect.signals import gradient_flow as gradient_flow
 from weft.inspect.theory.graphs import graph_line_regions as graph_line_regions
 from weft.inspect.theory.graphs import graph_lipschitz as graph_lipschitz
 from weft.inspect.theory.convex import hull_certificate as hull_certificate
+from weft.inspect.latent import interpolation_grid as interpolation_grid
 from weft.inspect.theory.commuting import invariance as invariance
 from weft.inspect.theory.stretch import jacobian_norms as jacobian_norms
 from weft.inspect.theory.stretch import jacobian_norms_by_power as jacobian_norms_by_power
@@ -80,6 +82,9 @@ from weft.inspect.theory.convex import jensen_gap as jensen_gap
 from weft.inspect.neighbours import joint_probabilities as joint_probabilities
 from weft.inspect.neighbours import kl_divergence as kl_divergence
 from weft.inspect import landscape as landscape
+from weft.inspect import latent as latent
+from weft.inspect.latent import latent_manifold as latent_manifold
+from weft.inspect.latent import latent_traversal as latent_traversal
 from weft.inspect.theory.paths import layer_costs as layer_costs
 from weft.inspect.theory.regions import line_regions as line_regions
 from weft.inspect.theory.stretch import lipschitz as lipschitz
@@ -121,4 +126,4 @@ from weft.inspect.theory.commuting import translation_invariance as translation_
 from weft.inspect.neighbours import trustworthiness as trustworthiness
 from weft.inspect.neighbours import tsne as tsne
 from weft.inspect.theory.bounds import zigzag_network as zigzag_network
-__all__ = ['ActivationMaps', 'ActivationStatistics', 'Approximation', 'AttentionMaps', 'ClassMaps', 'Convexity', 'CounterExample', 'Degradation', 'DepthAgainstWidth', 'Embedding', 'Filters', 'GradientFlow', 'GraphBound', 'GraphLipschitz', 'HullCertificate', 'Landscape', 'LayerActivations', 'LayerCost', 'LayerCount', 'LayerGradient', 'LayerNormBound', 'LineRegions', 'Lipschitz', 'ParameterCounts', 'PlaneRegions', 'PowerIteration', 'Projection', 'ReceptiveField', 'RegionBounds', 'Row', 'ScoreScale', 'Summary', 'Symmetries', 'Symmetry', 'UpdateWatch', 'activation_maps', 'activation_statistics', 'approximate_by_lines', 'approximate_by_towers', 'attention_maps', 'barnes_hut_gradient', 'between', 'bump_bound', 'bump_network', 'cam', 'canonical', 'cells_needed', 'cells_of_arrangement', 'convex_counterexample', 'convexity', 'deep_network', 'degradation', 'dependence', 'depth_against_width', 'equivariance', 'exact_gradient', 'expected_gradient_correlation', 'filters', 'flip_signs', 'grad_cam', 'gradient_correlation', 'gradient_flow', 'graph_line_regions', 'graph_lipschitz', 'hull_certificate', 'invariance', 'jacobian_norms', 'jacobian_norms_by_power', 'jacobians', 'jensen_gap', 'joint_probabilities', 'kl_divergence', 'layer_costs', 'line_regions', 'lipschitz', 'loss_landscape', 'loss_line', 'mlp_parameters', 'neighbour_probabilities', 'parameter_counts', 'parameters_of_widths', 'path_length', 'pca', 'permutation_equivariance', 'permutation_invariance', 'permute_units', 'perplexity_search', 'plane_regions', 'plane_through', 'power_iteration', 'random_direction', 'receptive_field', 'region_bounds', 'saliency', 'score_scales', 'sensitivity_over_time', 'set_counterexample', 'summary', 'svd_projection', 'symmetries', 'symmetry_count', 'tower_bound', 'tower_network', 'trajectory_directions', 'translation_equivariance', 'translation_invariance', 'trustworthiness', 'tsne', 'zigzag_network']
+__all__ = ['ActivationMaps', 'ActivationStatistics', 'Approximation', 'AttentionMaps', 'ClassMaps', 'Convexity', 'CounterExample', 'Degradation', 'DepthAgainstWidth', 'Embedding', 'Filters', 'GradientFlow', 'GraphBound', 'GraphLipschitz', 'HullCertificate', 'ImageGrid', 'Landscape', 'LayerActivations', 'LayerCost', 'LayerCount', 'LayerGradient', 'LayerNormBound', 'LineRegions', 'Lipschitz', 'ParameterCounts', 'PlaneRegions', 'PowerIteration', 'Projection', 'ReceptiveField', 'RegionBounds', 'Row', 'ScoreScale', 'Summary', 'Symmetries', 'Symmetry', 'UpdateWatch', 'activation_maps', 'activation_statistics', 'approximate_by_lines', 'approximate_by_towers', 'attention_maps', 'barnes_hut_gradient', 'between', 'bump_bound', 'bump_network', 'cam', 'canonical', 'cells_needed', 'cells_of_arrangement', 'convex_counterexample', 'convexity', 'deep_network', 'degradation', 'dependence', 'depth_against_width', 'equivariance', 'exact_gradient', 'expected_gradient_correlation', 'filters', 'flip_signs', 'grad_cam', 'gradient_correlation', 'gradient_flow', 'graph_line_regions', 'graph_lipschitz', 'hull_certificate', 'interpolation_grid', 'invariance', 'jacobian_norms', 'jacobian_norms_by_power', 'jacobians', 'jensen_gap', 'joint_probabilities', 'kl_divergence', 'latent_manifold', 'latent_traversal', 'layer_costs', 'line_regions', 'lipschitz', 'loss_landscape', 'loss_line', 'mlp_parameters', 'neighbour_probabilities', 'parameter_counts', 'parameters_of_widths', 'path_length', 'pca', 'permutation_equivariance', 'permutation_invariance', 'permute_units', 'perplexity_search', 'plane_regions', 'plane_through', 'power_iteration', 'random_direction', 'receptive_field', 'region_bounds', 'saliency', 'score_scales', 'sensitivity_over_time', 'set_counterexample', 'summary', 'svd_projection', 'symmetries', 'symmetry_count', 'tower_bound', 'tower_network', 'trajectory_directions', 'translation_equivariance', 'translation_invariance', 'trustworthiness', 'tsne', 'zigzag_network']
