@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import generative_codes as codes
 import generative_diffusion as diffusion
 import generative_games as games
 import generative_peers as peers
@@ -181,8 +182,9 @@ OURS: dict[str, Callable[[], Program]] = {
     "ais 784–500, 20 chains, 1000 temperatures": annealing,
     **variational.OURS,
     **diffusion.OURS,
+    **codes.OURS,
 }
-PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS
+PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS | codes.PROGRAMS
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ PATCH = 4
 class VQVAESettings(TrainSettings):
     """Settings of vq-vae-fashion."""
 
-    epochs: int = 8
+    epochs: int = 3
     batch_size: int = 100
     lr: float = 0.002
     codes: int = option(128, "entries of the codebook: 2, 4, 8 …", at_least=2)
