@@ -14,6 +14,7 @@ from typing import Any
 
 import generative_codes as codes
 import generative_diffusion as diffusion
+import generative_flows as flows
 import generative_games as games
 import generative_peers as peers
 import generative_variational as variational
@@ -183,8 +184,9 @@ OURS: dict[str, Callable[[], Program]] = {
     **variational.OURS,
     **diffusion.OURS,
     **codes.OURS,
+    **flows.OURS,
 }
-PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS | codes.PROGRAMS
+PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS | codes.PROGRAMS | flows.PROGRAMS
 
 
 if __name__ == "__main__":
