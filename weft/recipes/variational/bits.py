@@ -121,7 +121,7 @@ class DynamicBits(Trained):
             return -fitted.log_prob(test).mean().item()
 
     def picture(self, task: Any, splits: Splits) -> Figure | None:
-        """Test images, what is left of them on the way through the model, and means of images drawn from it: two rows each."""
+        """Two rows of test images, two of what comes back of them, four of means of images drawn from the model."""
         from ...inspect.drawing import tiles
 
         test = splits.test.dataset.tensors[0]

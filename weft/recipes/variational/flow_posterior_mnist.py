@@ -2,6 +2,10 @@
 
 Both have the same decoder and are trained alike, on dynamically binarised MNIST; the plain one's encoder is wider by what
 the flows cost. `weft train flow-posterior-mnist --set kind=planar`
+
+Not yet run at full length, and that the goal is reached was not seen: on 1,000 validation images with 300 samples one wide
+autoregressive map came to 95.7 nats after 10 epochs, where the plain VAE, with fewer weights, had 96.0, two narrower maps
+96.0 and four planar ones 96.5; to 91.0 after 40.
 """
 
 from __future__ import annotations
@@ -34,9 +38,9 @@ class FlowPosteriorSettings(DynamicSettings):
     lr: float = 0.004
     samples: int = option(1000, "importance samples for each test image, of both models", at_least=1)
     kind: Literal["iaf", "planar", "radial"] = option("iaf", "of the maps")
-    steps: int = option(2, "maps after each other", at_least=1)
+    steps: int = option(1, "maps after each other", at_least=1)
     context: int = option(50, "numbers that the encoder tells the maps", at_least=1)
-    units: int = option(200, "hidden units of an autoregressive map", at_least=1)
+    units: int = option(400, "hidden units of an autoregressive map", at_least=1)
     hidden: tuple[int, ...] = option((200, 200), "units of each hidden layer", at_least=1)
     code: int = option(50, "numbers of a code", at_least=1)
 
