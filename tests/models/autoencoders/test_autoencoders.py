@@ -236,7 +236,7 @@ def test_layers_learn_one_after_the_other(digits):
     stack, (train, test) = StackedAutoencoder(layers), digits
     before = stack.loss(test).item()
     kept = layers[1].encoder[0].weight.detach().clone()
-    learning = stack.pretrain(train, 15, 50, lambda p: weft.optim.Adam(p, lr=1e-2), seeded(0))
+    learning = stack.pretrain(train, 6, 50, lambda p: weft.optim.Adam(p, lr=1e-2), seeded(0))
     first = next(learning)
     assert first[-1] < first[0] and weft.equal(layers[1].encoder[0].weight, kept)
     (second,) = list(learning)
@@ -244,7 +244,7 @@ def test_layers_learn_one_after_the_other(digits):
     greedy = stack.loss(test).item()
     assert greedy < 0.9 * before
     step = weft.compile(stepping(stack, weft.optim.Adam(stack.parameters(), lr=3e-3), None))
-    for _ in range(10):
+    for _ in range(4):
         for batch in train.split(100):
             step(batch)
     assert stack.loss(test).item() < greedy  # fine-tuning
