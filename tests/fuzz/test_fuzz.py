@@ -92,6 +92,7 @@ WRONG = [
     (lambda: weft.nn.init.uniform_([1.0]), TypeError, "uniform_"),
     (lambda: weft.ones(2).clone(memory_format=np.ones(2)), TypeError, "clone"),
     (lambda: weft.ones(2).to(copy=np.ones(2)), TypeError, "to: copy"),
+    (lambda: weft.nn.functional.relu(weft.ones(2), np.ones(2)), TypeError, "relu: inplace"),
     (lambda: weft.ones(2).requires_grad_(np.ones(2)), TypeError, "requires_grad_"),
     (lambda: weft.ones(2).view(dtype=weft.tensor(3.0 + 0j)), TypeError, "element type"),
     (lambda: weft.ones(2, dtype=weft.bfloat16) + 10**400, OverflowError, "bfloat16"),

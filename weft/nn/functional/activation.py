@@ -18,6 +18,7 @@ from ...errors import DivisionError, DtypeError, IndexRangeError, InvalidValueEr
 from ...ops.core.primitive import update, write_out
 from ...ops.core.together import with_slope
 from ...ops.index.places import check_places
+from ...refusal import need_flag
 from ...sizes import wrap_dim
 from ...tape.interpreter import interpreter_of
 from ...tensor import Tensor
@@ -74,7 +75,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0), element by element; the slope at 0 is 0. Shape: any → the same."""
     require_tensor(input, "relu")
-    return input.relu_() if inplace else input.relu()
+    return input.relu_() if need_flag(inplace, "relu", "inplace") else input.relu()
 
 
 def relu_(input: Tensor) -> Tensor:

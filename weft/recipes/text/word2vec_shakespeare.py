@@ -4,10 +4,11 @@ Skip-gram learns which words stand near which: at its optimum u_o·v_c = ln P(o 
 words are drawn from (O. Levy, Y. Goldberg, 2014). So P(o | c) ∝ q(o) exp(u_o·v_c), and the figure is −ln P of the words near
 each other in text that nothing was learnt or chosen from. A pair that never occurred has a probability because its words are
 like others: that is what vectors add to counts. The baseline is the counts themselves, smoothed as suits other text best.
+Seen at seeds 101 to 103, which nothing was chosen with: 5.939 to 5.941 nats against 5.965.
 
 Vectors are used for similarity as well: for pairs that belong together (man and woman, may and might …), how many words are
 nearer to the first than the second is? There counts are the better ones on a text this small: PPMI with an SVD, its window
-and length chosen with other pairs, has a lower median rank. Both ranks are printed; they are not the goal.
+and length chosen with other pairs, has a median rank of 3, skip-gram one of 13 to 26. Both are printed; they are not the goal.
 """
 
 from __future__ import annotations
