@@ -8,7 +8,7 @@ Seen at seeds 101 to 103, which nothing was chosen with: 5.939 to 5.941 nats aga
 
 Vectors are used for similarity as well: for pairs that belong together (man and woman, may and might …), how many words are
 nearer to the first than the second is? There counts are the better ones on a text this small: PPMI with an SVD, its window
-and length chosen with other pairs, has a median rank of 3, skip-gram one of 13 to 26. Both are printed; they are not the goal.
+and length chosen with other pairs, has a median rank of 3, skip-gram one of 9 to 17. Both are printed; they are not the goal.
 """
 
 from __future__ import annotations
