@@ -42,9 +42,10 @@ def digits(side: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return np.pad(big, ((0, 0), (border, border), (border, border))), labels[:600]
 
 
-def write_idx(folder: Path) -> None:
+def write_idx(folder: Path, train: int = 500) -> None:
+    """600 digits, the first of them for training."""
     images, labels = digits(28)
-    for part, rows in (("train", slice(0, 500)), ("t10k", slice(500, 600))):
+    for part, rows in (("train", slice(0, train)), ("t10k", slice(train, 600))):
         for kind, array in (("images-idx3", images[rows]), ("labels-idx1", labels[rows])):
             head = struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape)
             write_file(folder / f"{part}-{kind}-ubyte.gz", gzip.compress(head + array.tobytes(), 1))
