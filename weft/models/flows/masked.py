@@ -81,6 +81,29 @@ class MaskedNetwork(nn.Module):
             h = self.activation(h) if layer is not self.output else h
         return h.unflatten(-1, (self.features, self.outputs))  # (B, D · K) → (B, D, K)
 
+    def first(self, context: Tensor | None, rows: int) -> Tensor:
+        """What the first layer's units add up before any element is known: (B, H)"""
+        sums = self.layers[0].bias.expand(rows, -1)
+        return sums if self.context is None else sums + self.context(context)
+
+    def after(self, sums: Tensor, place: Tensor, x: Tensor) -> Tensor:
+        """The sums with the element of one place, x (B,), added to them."""
+        layer, last, seen = self._links()[0]
+        weight = weft.where(last.unsqueeze(1) >= seen, layer.weight, 0)  # (H, D), or (H, 2D) of angles
+        if not self.angles:
+            return sums + x.unsqueeze(1) * weight[:, place]
+        both = weight.unflatten(1, (self.features, 2))[:, place]  # (H, 2)
+        return sums + x.cos().unsqueeze(1) * both[:, 0] + x.sin().unsqueeze(1) * both[:, 1]
+
+    def at(self, sums: Tensor, place: Tensor) -> Tensor:
+        """θ of one place from the sums of the first layer: (B, H) → (B, K)"""
+        h = self.activation(sums)
+        *_, (output, last, seen) = links = self._links()
+        for layer, above, below in links[1:-1]:
+            h = self.activation(layer(h, above, below))
+        weight = weft.where(last.unsqueeze(1) >= seen, output.weight, 0).unflatten(0, (self.features, self.outputs))
+        return F.linear(h, weight[place], output.bias.unflatten(0, (self.features, self.outputs))[place])
+
 
 class MaskedBijector(Bijector):
     """What MAF and IAF share: in one direction one pass, in the other one pass for each element.
@@ -105,13 +128,16 @@ class MaskedBijector(Bijector):
         return y, slopes.sum(1)
 
     def _one_by_one(self, y: Tensor, context: Tensor | None, move: Callable[[Tensor, Tensor], Pair]) -> Pair:
-        """xᵢ = move(yᵢ; θᵢ(x_<i)) for one i after the other."""
+        """xᵢ = move(yᵢ; θᵢ(x_<i)) for one i after the other: the first layer's sums are kept, and get one term an element."""
         places = weft.arange(self.net.features)
 
-        def fill(x: Tensor, place: Tensor) -> tuple[Tensor, None]:
-            return weft.where(places == place, move(y, self.net(x, context))[0], x), None
+        def fill(state: Pair, place: Tensor) -> tuple[Pair, None]:
+            x, sums = state
+            found = move(y.index_select(1, place.reshape(1)).squeeze(1), self.net.at(sums, place))[0]  # (B,)
+            return (weft.where(places == place, found.unsqueeze(1), x), self.net.after(sums, place, found)), None
 
-        x = weft.scan(fill, weft.zeros_like(y), weft.tensor(self.net.order))[0]
+        start = (weft.zeros_like(y), self.net.first(context, len(y)))
+        x = weft.scan(fill, start, weft.tensor(self.net.order))[0][0]
         return x, move(y, self.net(x, context))[1].sum(1)
 
     def extra_repr(self) -> str:
