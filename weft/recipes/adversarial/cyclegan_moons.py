@@ -37,13 +37,13 @@ EPOCH = 100  # steps
 class CycleSettings(Settings):
     """Settings of cyclegan-moons."""
 
-    steps: int = option(2000, "steps of both players", at_least=1)
+    steps: int = option(3000, "steps of both players", at_least=1)
     batch_size: int = option(256, "points of each set in a step", at_least=2)
     hidden: int = option(
         64, "units of each of two hidden layers of the maps; the discriminators have twice as many", at_least=1
     )
     lr: float = option(1e-3, "learning rate, falling to 0 in the second half", above=0)
-    cycle: float = option(5.0, "weight of the way there and back", at_least=0)
+    cycle: float = option(1.0, "weight of the way there and back", at_least=0)
     identity: float = option(0.0, "weight of leaving points of the other set alone", at_least=0)
     noise: float = option(0.08, "deviation of the points around the moons", at_least=0)
 
