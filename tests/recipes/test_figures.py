@@ -86,6 +86,12 @@ CASES = [
         ),
         minutes=3,
     ),
+    Case("gan-ring", (at_least("good", 0.80), at_least("hinge_modes", 8), at_least("wasserstein_modes", 8)), minutes=5),
+    Case(
+        "gan-grid", (at_least("good", 0.75), at_least("hinge_modes", 24), at_least("wasserstein_modes", 24)), minutes=6
+    ),
+    Case("critic-1d", (at_most("relative_error", 0.02),), minutes=2),
+    Case("cyclegan-moons", (at_most("distance", 0.15),), minutes=2),
     Case("reverse-seq2seq", SOLVED),
     Case("reverse-seq2seq", SOLVED, ("order=copy",)),
     Case("multi30k-transformer", (at_least("test_bleu", 30),), minutes=40),
