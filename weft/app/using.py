@@ -60,16 +60,15 @@ def evaluate(
     Example: weft eval latest --data ~/data
     """
     from ..data.sources import trusted
-    from ..train import Trainer
+    from ..train import RunFolder, Trainer
 
     loaded = loaded_run(run, runs, checkpoint)
     with trusted(trust_data or (loaded.trust and data is None)):  # the run was told to trust its own files
         splits = loaded.recipe.data(loaded.settings, data_folder(data) or loaded.root)
     figures = Trainer(progress=False, compile=not no_compile).test(loaded.task, splits.test)
     goal = loaded.recipe.goal
-    known = (
-        loaded.folder.result.get("figures", {}).get(goal.beside) if data is None else None
-    )  # other data: computed anew
+    before = RunFolder(loaded.folder).result.get("figures", {})
+    known = before.get(goal.beside) if data is None else None  # of other data it is computed anew
     figures = loaded.recipe.judged(figures, loaded.settings, splits, known)
     document = {"run": loaded.folder.name, "figures": figures, "goal": str(goal), "reached": goal.reached(figures)}
     document["baseline"] = goal.compared(figures) or None
