@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import weft
 from weft import recipes
 from weft.app.cli import app
 from weft.data.sources import trusted
+from weft.errors import OptionError, ShapeError
 from weft.recipes.variational.flow_posterior_mnist import same_size
 from weft.train import RunFolder
 
@@ -25,6 +27,7 @@ SMALL = ["hidden=8", "code=2", "batch_size=50", "samples=20", "mixture=2", "aver
 def files(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     write_idx(root / "mnist")
+    write_idx(root / "fashion-mnist")
     with trusted():
         yield root
 
@@ -103,3 +106,28 @@ def test_a_linear_vae_comes_near_probabilistic_pca(tmp_path):
     loaded = recipes.load(result.folder)
     (said,) = loaded.recipe.predict(loaded.task, np.zeros((1, 8, 8)))
     assert np.isfinite(said["log_prob"])
+
+
+def test_a_short_vq_run_judges_the_whole_test_set(files, tmp_path):
+    words = ["epochs=2", "codes=4", "dimension=2", "width=4", "features=2", "layers=1", "batch_size=50", "lr=0.01"]
+    result = recipes.run("vq-vae-fashion", words, root=files, folder=tmp_path / "run", progress=False)
+    figures = result.figures
+    assert 1 <= figures["test_perplexity"] <= 4 and figures["patches_error"] > 0
+    every = figures["test_codes_used"] == 4
+    assert figures["test_code_share"] == pytest.approx(figures["test_perplexity"] / 4 if every else 0)
+    loaded = recipes.load(result.folder)
+    said = loaded.recipe.predict(loaded.task, np.zeros((28, 28)))
+    assert np.shape(said[0]["codes"]) == (7, 7) and json.dumps(said)
+
+
+def test_features_come_from_a_run_and_say_which(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_RUNS", str(tmp_path))
+    words = ["epochs=1", "width=2", "batch_size=50"]
+    features = recipes.classifier_features("mnist-cnn", root=files, settings=words)
+    again = recipes.classifier_features("mnist-cnn")  # the run that is there now
+    assert features.digest == again.digest and "mnist-cnn" in features.name
+    assert features.extract(weft.zeros(3, 1, 28, 28)).shape == (3, 128)
+    with pytest.raises(OptionError, match="expected one of"):
+        recipes.classifier_features("digits-mlp")
+    with pytest.raises(ShapeError, match="1, 28, 28"):
+        features.extract(weft.zeros(3, 1, 8, 8))

@@ -40,7 +40,7 @@ class FeatureExtractor(Module):
     >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> extractor = FeatureExtractor(net, "a toy")
     >>> extractor(weft.zeros(5, 2, 2)).shape, len(extractor.digest)
-    (Size([5, 3]), 16)
+    (weft.Size([5, 3]), 16)
     """
 
     def __init__(self, classifier: Sequential, name: str = "", shape: tuple[int, ...] | None = None) -> None:

@@ -25,7 +25,7 @@ from ..base import Root, Splits, Trained
 from ..goal import Goal
 from ..inputs import as_images
 from ..settings import TrainSettings, option
-from ..shared import ImageSettings, image_splits, one_cycle
+from ..shared import image_splits, one_cycle
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ class VQVAESettings(TrainSettings):
     decay: float = option(0.9, "of the moving means that entries are", at_least=0, at_most=0.999)
     features: int = option(6, "of the prior, for each binary digit of a code", at_least=1)
     layers: int = option(3, "of the prior", at_least=1)
-    holdout: int = ImageSettings.holdout
+    holdout: int = option(5000, "training images kept apart for validation; 0 keeps none", at_least=0)
     limit: int | None = option(None, "use only so many training and test images", at_least=1)
 
 
