@@ -1,7 +1,8 @@
 """denoising-filters: an autoencoder with more units than it needs learns strokes when its input is damaged (N1 §7.1).
 
 After Vincent et al. (2010): one layer, tied weights. Judged by what it makes of damaged test images, beside the best linear
-filter for the same damage; trained without noise as well, for the picture of what its units look like then.
+filter for the same damage; trained without noise as well, for the picture of what its units look like then. Seen: 8.57,
+linear filter 11.14, trained without noise 21.6 (seed 101, 80 s of one core); units are spots and short strokes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class DenoisingFilters(Recipe):
     Settings = DenoisingSettings
     goal = Goal(
         "test_squared_error",
-        at_most=12.0,
+        at_most=9.5,
         data="10,000 damaged images of MNIST: squared error of what is made of them",
         baseline="the best linear filter (ridge regression from damaged to whole images)",
         margin=2.0,
