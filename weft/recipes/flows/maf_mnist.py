@@ -1,7 +1,7 @@
 """maf-mnist: a masked autoregressive flow of five MADEs on MNIST in logit space (Papamakarios, Pavlakou and Murray 2017).
 
 Protocol: logit(α + (1 − 2α) (k + u) / 256) with α = 10⁻⁶ and uniform u, drawn once; nats of these logits, so figures of other α
-cannot be compared. Published: Gaussian −1366.9, MADE −1380.8, MAF(5) −1300.5 … −1272.7. One MADE is
+cannot be compared. Published: MADE −1393.7, MAF(5) −1272.7. One MADE is
 `weft train maf-mnist --set transforms=1`. Seen after two epochs, on the whole
 test set at a fresh seed: −1302.4, one Gaussian −1366.4; ten epochs were not run.
 """
