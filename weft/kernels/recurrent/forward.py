@@ -177,7 +177,9 @@ class _Writer:
             each = n.depth * across * (max(rows, 2) + 0.5) + rows * loop.cost  # a panel is read as fast as two rows
             return 1.1 * mine * each + MEETING if by_units else mine * each
 
-        most = max(1, min(MOST_ROWS, (self.f.target.registers - across - 1) // across))
+        registers = self.f.target.registers
+        most = max((registers - across - 1) // across, (registers - 1) // (across + 1))  # see `sums`
+        most = max(1, min(MOST_ROWS, most))
         ways = (False, True) if threads > 1 else (False,)
         return min(((rows, way) for way in ways for rows in range(most, 0, -1)), key=cycles)
 
@@ -273,7 +275,11 @@ class _Writer:
                 loop.step(f, Units(self, bases, run.i, v, self.mask(units, v)), mine)
 
     def sums(self, step: Val, row: Val, panel: Val, rows: int, vectors: int) -> list[Val]:
-        """For each row, gate and vector of units the sum over k."""
+        """For each row, gate and vector of units the sum over k.
+
+        Beside the sums, registers hold the panel's vectors at one k and the number of one row at a time; where there are
+        too few of them for that, the numbers of all rows and one vector at a time.
+        """
         f, loop, x = self.f, self.loop, self.loop.streams[self.loop.left]
         before = x.start - loop.first * x.strides[0]
         left = hide(f, f.offset(f.arg(x.word), step * x.strides[0] + row * x.strides[1] + before, loop.kind))
@@ -281,14 +287,29 @@ class _Writer:
         panel = hide(f, panel)
         places = [q * self.width + v * self.lanes for q in range(loop.gates) for v in range(vectors)]
         with f.loop(0, loop.sizes.depth, carry=[zero] * (rows * len(places)), runs=True) as run:
-            start = run.i * self.row_of_panel
-            right = [f.load(panel, start + place, loop.kind, self.lanes) for place in places]
-            following = []
-            for r in range(rows):
-                one = f.load(left, run.i * x.strides[2] + r * x.strides[1], loop.kind)
-                value = f.splat(one, self.lanes)
-                mine = run.carry[r * len(places) : (r + 1) * len(places)]
-                following += [self.multiply_add(value, a, b) for a, b in zip(right, mine, strict=True)]
+            start, following = run.i * self.row_of_panel, list(run.carry)
+
+            def number(r: int) -> Val:
+                return f.splat(f.load(left, run.i * x.strides[2] + r * x.strides[1], loop.kind), self.lanes)
+
+            def vector(i: int) -> Val:
+                return f.load(panel, start + places[i], loop.kind, self.lanes)
+
+            def add(r: int, i: int, one: Val, right: Val) -> None:
+                following[r * len(places) + i] = self.multiply_add(one, right, following[r * len(places) + i])
+
+            if (rows + 1) * len(places) < f.target.registers:
+                held = [vector(i) for i in range(len(places))]
+                for r in range(rows):
+                    one = number(r)
+                    for i, right in enumerate(held):
+                        add(r, i, one, right)
+            else:
+                held = [number(r) for r in range(rows)]
+                for i in range(len(places)):
+                    right = vector(i)
+                    for r, one in enumerate(held):
+                        add(r, i, one, right)
             run.next(following)
         return list(run.results)
 
