@@ -157,16 +157,22 @@ class Exponentials(Tools):
         y = self._log_limits(y, u)
         return self.select(self.abs(x) < 2.0 ** -(form.fraction + 2), x, y)
 
+    def _log1p_to_one(self, x: Any) -> Any:
+        """log(1 + x) = 2 atanh s for x in [0, 1], where s = x / (2 + x) and so 2 s = x − s x."""
+        s = x / (x + 2.0)
+        square = s * s
+        return x - s * (x - square * self.polynomial(square, tables.ATANH_THIRD[x.kind]))
+
     def logaddexp(self, x: Any, y: Any) -> Any:
         """log(eˣ + eʸ) without overflow; near its zeros only the absolute error is small."""
         x, y = self.pair(x, y)
-        total = self.maximum(x, y) + self.log1p(self.exp(-self.abs(x - y)))
+        total = self.maximum(x, y) + self._log1p_to_one(self.exp(-self.abs(x - y)))
         return self.select(x.eq(y) & self.isinf(x), x, total)
 
     def logaddexp2(self, x: Any, y: Any) -> Any:
         """log₂(2ˣ + 2ʸ) without overflow; near its zeros only the absolute error is small."""
         x, y = self.pair(x, y)
-        more = self.log1p(self.exp2(-self.abs(x - y)))
+        more = self._log1p_to_one(self.exp2(-self.abs(x - y)))
         total = self.maximum(x, y) + self.exactly("fmul", more, self.const(x.kind, 1 / math.log(2), x.lanes))
         return self.select(x.eq(y) & self.isinf(x), x, total)
 
