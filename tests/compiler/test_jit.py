@@ -79,7 +79,7 @@ def test_assumptions_about_processors_stand_in_one_file():
     """Sizes of vectors, caches and lines, and how many registers are many, are numbers of target.py alone."""
     numbers = re.compile(r"registers >= \d|vector_bytes >= \d|^([A-Z]+_)*(CACHED?|NEAR|LINE)(_[A-Z]+)* = \d", re.M)
     found = [path.name for path in KERNELS.rglob("*.py") if numbers.search(path.read_text(encoding="utf-8"))]
-    assert sorted(found) == ["product.py", "target.py"]  # a product's tile is tried for every kind, not for one target
+    assert found == ["target.py"]
 
 
 def test_wide_registers_are_used_where_they_exist():

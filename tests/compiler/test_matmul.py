@@ -77,7 +77,7 @@ def run(product: Product, arrays: list[np.ndarray], threads: int = 1, target=HOS
     key = product.key()
     handle = jit.build({key: lambda: product.text(jit.symbol(key), target, native.BARRIER_IR)}, target)[key]
     empty = 0 in (*product.batch, product.m, product.n)
-    workspace = 0 if empty else Tiling.of(product, target.vector_bytes, target.registers).workspace(product)
+    workspace = 0 if empty else Tiling.of(product, target).workspace(product)
     given = [np.full(size + 128, 0xAB, np.uint8) for size in (product.scratch * threads, workspace) if size]
     starts = [-(-memory.ctypes.data // 64) * 64 for memory in given]
     arguments = words(*arrays, *starts)
@@ -286,7 +286,7 @@ def test_a_long_body_loops_over_the_rows(rng):
     steps = tuple(Step(ADD, (1 + i, 0), "f64", None) for i in range(length))
     body = Body(("f64",), (("f64", 0.5),), (), steps, ((Access(2, "f64", (n, 1)), 1 + length),))
     product = Product("f64", (), m, n, k, strides(a), strides(b), body)
-    tile = Tiling.of(product, HOST.vector_bytes, HOST.registers)
+    tile = Tiling.of(product, HOST)
     assert product.text("k", HOST).count("fadd") < length * tile.rows * -(-n // tile.lanes)  # half of all rows
     run(product, [a, b, c], threads=2)
     np.testing.assert_allclose(c, 0.5 + length * (a @ b), rtol=1e-12, atol=1e-11)
@@ -337,7 +337,7 @@ def test_tiles_are_transposed_for_results_stored_by_columns(rng, name, dtype, m,
     steps = tuple(Step(op, tuple(operands), kind, None) for op, *operands in table)
     body = Body((kind,), (), loads, steps, ((Access(5, kind, strides(c)), 8),))
     product = Product(kind, batch, m, n, k, strides(a), strides(b), body)
-    assert Tiling.of(product, target.vector_bytes, target.registers).turned
+    assert Tiling.of(product, target).turned
     run(product, [a, b, r, s, t, c], threads=3, target=target)
     wide = a.astype(np.float64) @ b
     bound = np.finfo(dtype).eps * max(8, np.sqrt(k)) * ((np.abs(a) @ np.abs(b)) + 9) * (1 + np.abs(t))
@@ -421,7 +421,7 @@ def test_operands_that_threads_copy_together(rng, target, dtype, m, n, k, layout
     for threads in (1, 2, 3):
         c, whole = guarded(np.zeros((m, n), dtype), np.nan)
         product = Product(kind, (), m, n, k, strides(a), strides(b), plain(kind, c))
-        assert Tiling.of(product, chosen.vector_bytes, chosen.registers).shared
+        assert Tiling.of(product, chosen).shared
         run(product, [a, b, c], threads, chosen)
         assert np.isin(whole[:GUARD], 77).all() and np.isin(whole[-GUARD:], 77).all()
         found.append(c)

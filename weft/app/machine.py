@@ -45,6 +45,7 @@ def info(as_json: AsJson = False) -> None:
             ("with", ", ".join(f"{name} {version}" for name, version in document["versions"].items())),
             ("processor", f"{document['processor']}, {document['vector_bits']}-bit vectors"),
             ("features", " ".join(document["features"])),
+            ("caches", ", ".join(f"{name} {_mib(size)}" for name, size in document["caches"].items())),
             ("threads", f"{document['threads']} of {document['cores']} cores"),
             ("compiler", document["compiler"]),
             ("cache", f"{cached['directory'] or 'off'}: {cached['entries']} kernels, {_mib(cached['bytes'])}"),
@@ -59,7 +60,7 @@ def info(as_json: AsJson = False) -> None:
 
 
 def _facts() -> dict[str, Any]:
-    import os
+    import dataclasses
     import platform
 
     from .. import __version__, get_num_threads
@@ -67,6 +68,7 @@ def _facts() -> dict[str, Any]:
     from ..kernels.llvm.worker import binding
     from ..runtime import cache as kernels
     from ..runtime.extras import available
+    from ..runtime.processor import available_cores
     from ..runtime.switches import SWITCHES
 
     target, here = Target.host(), binding().get_host_cpu_features()
@@ -78,9 +80,10 @@ def _facts() -> dict[str, Any]:
         "system": platform.platform(),
         "processor": target.cpu,
         "vector_bits": 8 * target.vector_bytes,
+        "caches": dataclasses.asdict(target.caches),
         "features": [name for name in FEATURES if here.get(name)],
         "threads": get_num_threads(),
-        "cores": os.cpu_count(),
+        "cores": available_cores(),
         "compiler": _compiler(),
         "cache": {"directory": found.directory, "entries": found.entries, "bytes": found.bytes, "limit": found.limit},
         "devices": ["cpu"],

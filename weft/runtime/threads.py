@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import WeftError
 from .locks import fork_safe_lock
+from .processor import available_cores
 
 __all__ = ["ONE_BLAS_THREAD", "get_num_threads", "in_parallel", "set_num_threads"]
 
@@ -90,7 +91,7 @@ def _default_threads() -> int:
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdigit() and int(given) > 0:
         return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return available_cores()
 
 
 # ---------------------------------------------------------------- pieces of one operation, side by side

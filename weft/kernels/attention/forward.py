@@ -15,7 +15,7 @@ from typing import Any
 from ..body import Access
 from ..kernel import Kernel
 from ..llvm.builder import Function
-from ..llvm.target import LINE, NEAR
+from ..llvm.target import LINE, PARTS
 from ..llvm.values import BITS, Val
 from ..matmul.pack import hide
 from .tiles import ROWS, VECTORS, Matrix, Unit, across, in_pairs
@@ -50,7 +50,7 @@ class Attention(Kernel):
         self.line = LINE // self.bytes
         self.block_keys = min(self.keys, KEYS)
         self.row = (-(-self.block_keys // self.line) | 1) * self.line  # of scores: an odd number of cache lines
-        self.block_queries = min(self.queries, max(2 * ROWS, NEAR.scores // (self.row * self.bytes)))
+        self.block_queries = min(self.queries, max(2 * ROWS, PARTS.scores // (self.row * self.bytes)))
 
     def _size(self, name: str) -> int:
         strides, ends = self.operands[name].strides, (self.queries, self.keys)

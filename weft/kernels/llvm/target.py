@@ -12,35 +12,68 @@ from typing import Any
 import numpy as np
 
 from ...errors import OptionError
+from ...runtime.processor import caches
 from ...runtime.switches import switch
 from . import worker
 from .values import BITS
 
-__all__ = ["LINE", "NEAR", "PROCESSORS", "Near", "Target"]
+__all__ = ["LINE", "PARTS", "PROCESSORS", "Caches", "Near", "Target", "everywhere"]
 
 LINE = 64  # bytes of a cache line
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Caches:
+    """Bytes of data that one core may count on in the first and second level, and all of the last."""
+
+    first: int
+    second: int
+    last: int
+
+    @functools.cached_property
+    def near(self) -> Near:
+        """What stays near in these caches."""
+        return Near(
+            operand=self.second // 2,
+            block=2 * self.second // 5,
+            weights=2 * self.second // 5,
+            sums=self.second,
+            pixels=self.first,
+            many_pixels=self.second // 8,
+            all=self.last,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Near:
     """Bytes that kernels count on to stay near while something else runs through the caches.
 
-    Measured, and the same on every machine: how sums are cut into parts depends on some of them, and results should not
-    differ from one machine to the next. First level about 32 kB, second about 1 MB, last 32 MB and more are supposed.
+    They decide in which order tiles are computed and what is copied, never how a sum is cut: `PARTS` does.
     """
 
-    operand: int = 512 * 1024  # of a matrix product, in the second level beside the rest
-    block: int = 200 * 1024  # of one operand of a product, in the second level while the other passes by
-    weights: int = 400_000  # packed weights of a convolution, in the second level beside the images
-    sums: int = 1 << 20  # of a weight gradient, in the second level
-    pixels: int = 1 << 15  # that one tile of a weight gradient runs over, in the first level
-    many_pixels: int = 1 << 17  # the same where the sums do not stay near
-    band: int = 1 << 17  # of a copied image
-    scores: int = 1 << 17  # of a block of attention
-    all: int = 1 << 25  # more than this no cache keeps: it is written past them
+    operand: int  # of a matrix product, in the second level beside the rest
+    block: int  # of one operand of a product, in the second level while the other passes by
+    weights: int  # packed weights of a convolution, in the second level beside the images
+    sums: int  # of a weight gradient, in the second level
+    pixels: int  # that one tile of a weight gradient runs over, in the first level
+    many_pixels: int  # the same where the sums do not stay near
+    all: int  # more than this no cache keeps: it is written past them
 
 
-NEAR = Near()
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """Bytes by which sums are cut into parts that are added up at the end.
+
+    The same on every machine: whatever caches a machine has, results of one instruction set are equal to the bit.
+    """
+
+    sums: int = 512 * KIB  # of a matrix product that wait between parts along k
+    band: int = 128 * KIB  # of a copied image
+    scores: int = 128 * KIB  # of a block of attention
+
+
+PARTS = Parts()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +86,8 @@ class Target:
     vector_bytes: int = 16
     registers: int = 16
     fma: bool = True
+    rate: int = 2  # vectors of multiply-adds that start in a cycle; AVX-512: as on processors with one such unit
+    caches: Caches = Caches(32 * KIB, 512 * KIB, 16 * MIB)
 
     def lanes(self, dtype: Any) -> int:
         """How many elements of `dtype` one vector register holds."""
@@ -66,6 +101,26 @@ class Target:
     def many_registers(self) -> bool:
         """Whether there is room for large tiles: 32 vector registers, not 16."""
         return self.registers >= 32
+
+    @property
+    def masked_load(self) -> int:
+        """Cycles of a load of some lanes: one instruction from AVX on, a branch for each lane without it."""
+        return 1 if self.vector_bytes > 16 else 2 * self.vector_bytes // 4
+
+    @property
+    def long_products(self) -> bool:
+        """Whether one instruction multiplies vectors of 64-bit integers (AVX-512)."""
+        return self.vector_bytes >= 64
+
+    @property
+    def near(self) -> Near:
+        """Bytes that stay near in the caches of this target."""
+        return self.caches.near
+
+    @functools.cached_property
+    def usual(self) -> Target:
+        """What is usual for such vectors: rounding may depend on this, not on what one machine has."""
+        return _USUAL[self.vector_bytes, self.registers]
 
     @property
     def arch(self) -> str:
@@ -91,20 +146,36 @@ class Target:
     @property
     def identity(self) -> str:
         """What object code for this target depends on."""
-        return f"{self.triple} {self.cpu} {self.features}"
+        caches = self.caches
+        return f"{self.triple} {self.cpu} {self.features} {caches.first} {caches.second} {caches.last}"
 
 
 _X86 = "x86_64-unknown-linux-gnu"
+_ARM = Caches(64 * KIB, MIB, 32 * MIB)
 _NAMED = {
-    "x86-64-v2": Target(_X86, "x86-64-v2", "", 16, 16, fma=False),
-    "x86-64-v3": Target(_X86, "x86-64-v3", "", 32, 16),
-    "x86-64-v4": Target(_X86, "x86-64-v4", "", 64, 32),
-    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
-    "apple-m1": Target("arm64-apple-macosx", "apple-m1", "", 16, 32),
-    "arm-neon": Target("armv7-unknown-linux-gnueabihf", "cortex-a15", "+neon,+vfp4", 16, 16),
+    "x86-64-v2": Target(_X86, "x86-64-v2", "", 16, 16, False, 1, Caches(32 * KIB, 256 * KIB, 8 * MIB)),
+    "x86-64-v3": Target(_X86, "x86-64-v3", "", 32, 16, True, 2, Caches(32 * KIB, 512 * KIB, 16 * MIB)),
+    "x86-64-v4": Target(_X86, "x86-64-v4", "", 64, 32, True, 1, Caches(32 * KIB, MIB, 32 * MIB)),
+    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, True, 2, _ARM),
+    "apple-m1": Target("arm64-apple-macosx", "apple-m1", "", 16, 32, True, 4, Caches(128 * KIB, 3 * MIB, 12 * MIB)),
+    "arm-neon": Target("armv7-unknown-linux-gnueabihf", "cortex-a15", "+neon,+vfp4", 16, 16, True, 1),
 }
 # (bytes of a vector register, number of them) of all kinds: memory is asked for before it is known which one runs
 PROCESSORS = tuple(sorted({(target.vector_bytes, target.registers) for target in _NAMED.values()}))
+_USUAL = {(x.vector_bytes, x.registers): x for x in reversed(_NAMED.values())}
+_MODELS = {  # KiB of the first two levels, for each core, where the system does not tell
+    **dict.fromkeys(("haswell", "broadwell", "skylake"), (32, 256)),
+    **dict.fromkeys(("znver1", "znver2", "znver3"), (32, 512)),
+    **dict.fromkeys(("znver4", "skylake-avx512", "cascadelake"), (32, 1024)),
+    **dict.fromkeys(("icelake-server", "alderlake", "raptorlake"), (48, 1280)),
+    **dict.fromkeys(("sapphirerapids", "emeraldrapids", "graniterapids"), (48, 2048)),
+    "znver5": (48, 1024),
+}
+
+
+def everywhere() -> tuple[Target, ...]:
+    """This machine, and one target of every kind of processor."""
+    return (Target.host(), *_USUAL.values())
 
 
 def _detect() -> Target:
@@ -112,7 +183,19 @@ def _detect() -> Target:
     triple, has = llvm.get_process_triple(), llvm.get_host_cpu_features()
     cpu, features = llvm.get_host_cpu_name(), has.flatten()
     if not triple.startswith(("x86_64", "amd64")):
-        return Target(triple, cpu, features, 16, 32 if triple.startswith(("aarch64", "arm64")) else 16)
-    if has.get("avx512f") and has.get("avx512vl") and has.get("avx512dq") and has.get("avx512bw"):
-        return Target(triple, cpu, features, 64, 32)
-    return Target(triple, cpu, features, 32 if has.get("avx2") else 16, 16, fma=bool(has.get("fma")))
+        found = _NAMED["aarch64" if triple.startswith(("aarch64", "arm64")) else "arm-neon"]
+    elif has.get("avx512f") and has.get("avx512vl") and has.get("avx512dq") and has.get("avx512bw"):
+        found = _NAMED["x86-64-v4"]
+    else:
+        found = _NAMED["x86-64-v3" if has.get("avx2") else "x86-64-v2"]
+        found = dataclasses.replace(found, fma=bool(has.get("fma")))
+    return dataclasses.replace(found, triple=triple, cpu=cpu, features=features, caches=_caches(cpu, found.caches))
+
+
+def _caches(cpu: str, usual: Caches) -> Caches:
+    """What the system says, else what is known of the model, else what is usual."""
+    told = caches()
+    first, second = (KIB * size for size in _MODELS.get(cpu, (usual.first // KIB, usual.second // KIB)))
+    each = {level: cache.size // (cache.shared if level == 2 else 1) for level, cache in told.items()}
+    last = each.get(3) or (told[2].size if 2 in told else usual.last)
+    return Caches(each.get(1, first), each.get(2, second), last)

@@ -20,7 +20,7 @@ from typing import Any
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
-from ..llvm.target import LINE, NEAR, PROCESSORS, Target
+from ..llvm.target import LINE, PARTS, Target, everywhere
 from ..llvm.values import BITS
 from .shared import SharedWriter
 from .tiles import Writer
@@ -34,6 +34,8 @@ PART_DEPTH = 512  # of a sum over k that is taken in parts
 SHARED_DEPTH = 256  # the same where threads copy the operands: a panel takes half of the first level of the cache
 SHARED_TILES = 4  # so many tiles of rows and of columns pay for copying
 SHARED_BYTES = 1 << 26  # that copies and waiting sums may take
+LATENCY = 4  # cycles of a multiply-add
+LOADS = 2  # vectors that are loaded in a cycle
 TURN = 11  # cycles to transpose one vector of a tile
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
 MANY_PLANNED = 1024
@@ -65,34 +67,34 @@ class Tiling:
     shared: bool = False
 
     @staticmethod
-    def of(p: Product, vector_bytes: int, registers: int) -> Tiling:
-        size = BITS[p.kind] // 8
-        lanes = vector_bytes // size
+    def of(p: Product, target: Target) -> Tiling:
+        size, near, lanes = BITS[p.kind] // 8, target.near, target.lanes_of(p.kind)
         if p.m <= DOT_ROWS and p.a[-1] == p.b[-2] == 1 != p.b[-1] and p.k >= 2 * lanes:
             return Tiling(lanes, 1, 1, p.m, False, p.k, 1, dots=True)
         across = -(-p.n // lanes)
-        rows, vectors = p.tile(across, registers)
+        rows, vectors = p.tile(across, target)
         tiles = -(-p.m // rows)
-        copied = p.b[-1] != 1 or (vector_bytes == 16 and p.n % lanes)  # masked loads are slow on such processors
+        copied = p.b[-1] != 1 or (target.masked_load > 1 and p.n % lanes)
         if copied and p.strided(-2, lanes) < p.strided(-1, lanes):
             tall = lcm(rows, lanes)
             return Tiling(lanes, tall, vectors, -(-p.m // tall), True, p.k, rows, turned=True)
         beside = p.a[-1] == 1 != p.b[-1]  # rows of A are read as they lie, panels are copied when they are needed
-        if registers < 32 and not beside and (found := Tiling.sharing(p, lanes, rows, vectors)):
+        if not target.many_registers and not beside and (found := Tiling.sharing(p, target, rows, vectors)):
             return found
         if copied:
             return Tiling(lanes, rows, vectors, tiles, True, p.k, rows)
-        kept = NEAR.operand // (rows * across * lanes * size)  # tiles of a block whose sums stay near
-        if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and kept > 1:
-            return Tiling(lanes, rows, vectors, min(tiles, kept), False, _even(p.k, PART_DEPTH), rows)
-        aligned = p.b[-2] * size % vector_bytes == 0
-        if p.k * p.n * size <= NEAR.operand and (aligned or tiles < UNALIGNED_TILES):
+        sums = rows * across * lanes * size  # bytes, of a row of tiles
+        if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and 2 * sums <= PARTS.sums:
+            kept = min(tiles, max(1, near.operand // sums))
+            return Tiling(lanes, rows, vectors, kept, False, _even(p.k, PART_DEPTH), rows)
+        aligned = p.b[-2] * size % target.vector_bytes == 0
+        if p.k * p.n * size <= near.operand and (aligned or tiles < UNALIGNED_TILES):
             return Tiling(lanes, rows, vectors, 1, False, p.k, rows)
         packed = tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES)
         return Tiling(lanes, rows, vectors, tiles, packed, p.k, rows)
 
     @staticmethod
-    def sharing(p: Product, lanes: int, rows: int, vectors: int) -> Tiling | None:
+    def sharing(p: Product, target: Target, rows: int, vectors: int) -> Tiling | None:
         """A large product by operands that are copied: with few registers, rows and columns of a tile are read so often
         that they must lie in the first levels of the cache, side by side. None where that does not pay.
 
@@ -100,13 +102,14 @@ class Tiling:
         piece. Else blocks of rows that stay near.
         """
         tiles, depth, size = -(-p.m // rows), _even(p.k, SHARED_DEPTH), BITS[p.kind] // 8
+        lanes, near = target.lanes_of(p.kind), target.near
         found = Tiling(lanes, rows, vectors, 1, True, depth, rows, shared=True)
         small = min(tiles, -(-p.n // found.width)) < SHARED_TILES or p.k < 4 * lanes or prod(p.batch) != 1
         if small or sum(found.regions(p)) > SHARED_BYTES:
             return None
-        if depth * p.n * size <= NEAR.block:
+        if depth * p.n * size <= near.block:
             return found
-        return replace(found, block=_even(tiles, max(1, NEAR.block // (rows * depth * size))))
+        return replace(found, block=_even(tiles, max(1, near.block // (rows * depth * size))))
 
     @property
     def width(self) -> int:
@@ -168,9 +171,8 @@ class Product(Kernel):
         self.nbytes = size * (_extent((*batch, m, k), a) + _extent((*batch, k, n), b))
         self.nbytes += sum(max(1, BITS[x.kind] // 8) * _extent((*batch, m, n), x.strides) for x in spaces)
         self.serial = self.flops + elements < SERIAL_WORK
-        self.scratch = max(Tiling.of(self, *x).scratch(self) for x in PROCESSORS) if elements else 0
-        host = Target.host()
-        self.workspace = Tiling.of(self, host.vector_bytes, host.registers).workspace(self) if elements else 0
+        self.scratch = max(Tiling.of(self, x).scratch(self) for x in everywhere()) if elements else 0
+        self.workspace = Tiling.of(self, Target.host()).workspace(self) if elements else 0
         self.workspace_word = self.scratch_word + (self.scratch > 0)
 
     @functools.cached_property
@@ -183,7 +185,7 @@ class Product(Kernel):
 
     def emit(self, f: Function) -> None:
         if 0 not in (*self.batch, self.m, self.n):
-            tiling = Tiling.of(self, f.target.vector_bytes, f.target.registers)
+            tiling = Tiling.of(self, f.target)
             (SharedWriter if tiling.shared else Writer)(self, f, tiling).write()
 
     # ------------------------------------------------------------------------ other forms of one product
@@ -249,12 +251,15 @@ class Product(Kernel):
 
     def cost(self) -> float:
         """An estimate in cycles, to choose between forms of one product."""
-        t = Tiling.of(self, 64, 32)
+        target = Target.host().usual
+        t = Tiling.of(self, target)
         vectors = prod(self.batch) * -(-self.n // t.lanes)
         if t.dots:
             work = self.m * vectors * (1.5 * self.k * min(1, self.n / t.lanes) + 4 * t.lanes)
         else:
-            work = self.m * vectors * self.k * max(1, 4 / (t.rows * t.vectors))
+            tile = t.rows * t.vectors
+            each = max(1 / target.rate, LATENCY / tile, (t.rows + t.vectors) / (LOADS * tile))
+            work = self.m * vectors * self.k * each
         if t.packed:
             each = 3 if self.b[-1] == 1 else 6 if self.b[-2] == 1 and self.k >= t.lanes else 2 * t.lanes
             work += vectors * self.k * each
@@ -262,18 +267,18 @@ class Product(Kernel):
             return work + prod(self.batch) * -(-self.m // t.lanes) * self.n * (TURN + self.strided(-2, t.lanes))
         return work + self.m * vectors * self.strided(-1, t.lanes)
 
-    def tile(self, across: int, registers: int) -> tuple[int, int]:
+    def tile(self, across: int, target: Target) -> tuple[int, int]:
         """Rows and vectors of a tile, where a row of the product is `across` vectors.
 
         Large products take fewer rows and read a wider panel. So do rows of A that lie a multiple of 4 KiB apart: all of
         them go to the same eight places of the cache, and six leave room there for the panel.
         """
         conflict = self.a[-1] == 1 and self.a[-2] * BITS[self.kind] % (8 * 4096) == 0
-        if registers >= 32 and across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
+        if target.many_registers and across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
             return _even(self.m, 6), 4
-        sums = 16 if registers >= 32 else 12
+        sums = 16 if target.many_registers else 12
         rows = _even(self.m, sums if across == 1 else sums // 2)
-        fits = (q for q in (8, 4, 2, 1) if rows * q <= sums and (rows + 1) * q < registers)
+        fits = (q for q in (8, 4, 2, 1) if rows * q <= sums and (rows + 1) * q < target.registers)
         return rows, min(across, next(fits))
 
     def strided(self, axis: int, lanes: int) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 from ...errors import EntryError
 from ..body import Access, run_step
 from ..llvm.builder import Function
-from ..llvm.target import NEAR
 from ..llvm.values import BITS, Val
 from .late import LateSums, finished, fold, prepared
 from .sweep import CHUNK, PIECES, Item, LoopOrder, Sweep
@@ -154,7 +153,12 @@ class Writer:
 
     def long_store(self) -> Access | None:
         """A store along one row so long that no cache keeps it; rather one into memory that the sweep does not read."""
-        if self.order.outer or self.order.sums or len(self.order.inner) != 1 or self.sweep.nbytes < NEAR.all:
+        if (
+            self.order.outer
+            or self.order.sums
+            or len(self.order.inner) != 1
+            or self.sweep.nbytes < self.f.target.near.all
+        ):
             return None
         whole = lambda access: BITS[access.kind] * self.lanes == 8 * self.f.target.vector_bytes
         stores = [access for access, _ in self.sweep.stores if whole(access) and access.strides == (1,)]

@@ -15,7 +15,7 @@ from typing import Any
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
-from ..llvm.target import NEAR
+from ..llvm.target import PARTS
 from ..llvm.values import BITS, Val
 from .conv_tiles import (
     Band,
@@ -136,7 +136,7 @@ class DirectConv(Kernel):
         self.band: Band | None = None
         self.copied = False
         if all(t.forward for t in taps) and not wise and (few or batch < 4):
-            self.band = Band.fitting(source, taps, groups * self.inner, batch, NEAR.band)
+            self.band = Band.fitting(source, taps, groups * self.inner, batch, PARTS.band)
             self.copied = source.strides[3] != 1 or not all(t.whole for t in taps)
         self.scratch = -(-self.band.size * item // 64) * 64 if self.band and self.copied else 0
         results = batch * high * wide * groups * self.outer
@@ -209,7 +209,7 @@ class DirectWriter:
         """Tiles of images at one pixel."""
         f, k, high = self.f, self.k, self.k.taps[0].results
         for first, tiles, rows in self.parts:
-            if k.workspace <= NEAR.weights:  # a line of some images, all panels
+            if k.workspace <= f.target.near.weights:  # a line of some images, all panels
                 lo, hi = f.split(tiles * high)
                 for i in each(f, lo, hi):
                     n, h = (i // high + first) * self.rows, i % high

@@ -10,7 +10,7 @@ from typing import Any
 from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
-from ..llvm.target import NEAR
+from ..llvm.target import PARTS
 from ..llvm.values import BITS, Val
 from .conv import UNROLLED, ConvShape, DirectConv, Weights, divmod_
 from .conv_tiles import (
@@ -79,7 +79,7 @@ class ConvWeightGrad(Kernel):
         block = 64 // item
         self.rows = self.taps * self.inner
         sums = self.groups * self.rows * -(-self.outer // block) * block * item
-        self.band = Band.fitting(x, s.forward_taps, s.inputs, s.batch, NEAR.band) if s.few else None
+        self.band = Band.fitting(x, s.forward_taps, s.inputs, s.batch, PARTS.band) if s.few else None
         self.units = s.batch * -(-s.counts[0] // self.band.rows) if self.band else 1
         pixels = s.batch * s.counts[0] * s.counts[1]
         self.shares = max(1, min(SHARES, self.units, pixels // SHARE_PIXELS))
@@ -187,7 +187,8 @@ class WeightGradWriter:
         s = self.shape
         pixel = 64 + self.panels.width * BITS[self.kind] // 8  # bytes of x and y that one tile reads for a pixel
         image = s.counts[0] * s.counts[1] * pixel
-        limit = NEAR.pixels if self.k.workspace <= NEAR.sums else NEAR.many_pixels
+        near = self.f.target.near
+        limit = near.pixels if self.k.workspace <= near.sums else near.many_pixels
         if image <= limit:
             return min(s.batch, limit // image), s.counts[0]
         return 1, max(1, limit // (s.counts[1] * pixel))
