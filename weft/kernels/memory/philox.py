@@ -7,6 +7,7 @@ block as low and high word. `stream_state(*generator.reserve(kernel.words))` mak
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["RandomFill"]
 
 WORD = 2**64 - 1
 BLOCK = 4  # words of a block
+CHUNK = 64  # blocks that wait on the stack
 ROUNDS = 10
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
@@ -33,28 +35,78 @@ def stream_state(key: tuple[int, int], offset: int) -> np.ndarray:
 
 
 class Philox:
-    """The blocks of a stream as vectors, in a function being written; lane b of a batch is its block b."""
+    """The blocks of a stream as vectors, in a function being written; lane b of a batch is its block b.
+
+    Where no instruction multiplies vectors of 64-bit integers, every round waits for a chain of them: meanwhile other units of
+    the processor compute one more block. Both wait on the stack for the last of some batches.
+    """
 
     def __init__(self, f: Function, state: Val) -> None:
-        self.f, self.lanes = f, f.target.lanes(np.uint64) * (2 if f.target.many_registers else 1)  # rounds overlap
-        self.key = [f.splat(f.load(state, i, "u64"), self.lanes) for i in (0, 1)]
+        self.f, self.wide = f, f.target.long_products
+        self.lanes = f.target.lanes(np.uint64) * (2 if self.wide else 1)  # rounds overlap
+        self.key = [f.load(state, i, "u64") for i in (0, 1)]
         self.low, self.high = f.load(state, 2, "u64"), f.load(state, 3, "u64")
+        self.waiting = None if self.wide else f.stack("u64", BLOCK * (CHUNK + self.lanes))
 
-    def words(self, block: Val) -> list[Val]:
-        """The words of `lanes` blocks from number `block` of the draw on, in the order of the stream: four vectors."""
-        f, lanes, zero = self.f, self.lanes, self.f.const("u64", 0, self.lanes)
-        first = f.splat(self.low + f.cast(block, "u64"), lanes) + f.iota("u64", lanes)
-        second = f.cast(first < self.low, "u64") + self.high  # the number of a block has 128 bits
-        with f.loop(0, ROUNDS, carry=[first, second, zero, zero, *self.key], runs=True) as loop:
-            a, b, c, d, k, m = loop.carry
-            (front, front_low), (back, back_low) = (
-                multiply_whole(x, factor) for x, factor in zip((c, a), MULTIPLIERS[::-1], strict=True)
-            )
-            loop.next([front ^ b ^ k, front_low, back ^ d ^ m, back_low, k + WEYL[0], m + WEYL[1]])
-        a, b, c, d = loop.results[:BLOCK]
+    def batches(self, lo: Val, hi: Val) -> Iterator[tuple[Val, list[Val]]]:
+        """The number of each batch from lo to hi, and its words in the order of the stream: four vectors."""
+        f, lanes = self.f, self.lanes
+        if self.wide:
+            with f.loop(lo, hi) as loop:
+                first = self._first(loop.i * lanes, lanes)
+                with f.loop(0, ROUNDS, carry=[*first, *(f.splat(k, lanes) for k in self.key)], runs=True) as round:
+                    *words, k, m = round.carry
+                    round.next([*mix(words, k, m), k + WEYL[0], m + WEYL[1]])
+                yield loop.i, self._in_order(round.results[:BLOCK])
+            return
+        with f.loop(lo, hi, CHUNK // lanes) as some:
+            end = f.intrinsic("smin", some.i + CHUNK // lanes, hi)
+            with f.loop(some.i * lanes, end * lanes, lanes + 1, runs=True) as block:
+                self._write(block.i, (block.i - some.i * lanes) * BLOCK)
+            with f.loop(some.i, end, runs=True) as loop:
+                place = (loop.i - some.i) * (BLOCK * lanes)
+                yield loop.i, [f.load(self.waiting, place + i * lanes, "u64", lanes) for i in range(BLOCK)]
+
+    def _write(self, block: Val, place: Val) -> None:
+        """The words of `lanes` blocks and of the next one to the stack."""
+        f, lanes = self.f, self.lanes
+        states = [self._first(block, lanes), self._first(block + lanes, 1)]
+        for i in range(ROUNDS):
+            k, m = (key + (step * i & WORD) for key, step in zip(self.key, WEYL, strict=True))
+            states = [mix(words, f.splat(k, words[0].lanes), f.splat(m, words[0].lanes)) for words in states]
+        for i, (vector, word) in enumerate(zip(self._in_order(states[0]), states[1], strict=True)):
+            f.store(vector, self.waiting, place + i * lanes)
+            f.store(word, self.waiting, place + (BLOCK * lanes + i))
+
+    def _first(self, block: Val, lanes: int) -> list[Val]:
+        """What the first round of some blocks starts from: their numbers, of 128 bits each."""
+        f = self.f
+        first = f.splat(self.low + f.cast(block, "u64"), lanes)
+        first = first + f.iota("u64", lanes) if lanes > 1 else first
+        zero = f.const("u64", 0, lanes)
+        return [first, f.cast(first < self.low, "u64") + self.high, zero, zero]
+
+    def _in_order(self, words: list[Val]) -> list[Val]:
+        """Vectors with one word of many blocks as vectors with all words of one block after the other."""
+        f, lanes, (a, b, c, d) = self.f, self.lanes, words
         front, back = f.shuffle(a, b, range(2 * lanes)), f.shuffle(c, d, range(2 * lanes))
         place = [(w % BLOCK) * lanes + w // BLOCK for w in range(BLOCK * lanes)]
         return [f.shuffle(front, back, place[i : i + lanes]) for i in range(0, BLOCK * lanes, lanes)]
+
+
+def mix(words: list[Val], k: Val, m: Val) -> list[Val]:
+    """One round with its two words of the key."""
+    a, b, c, d = words
+    (high_a, low_a), (high_c, low_c) = (multiply(x, factor) for x, factor in zip((a, c), MULTIPLIERS, strict=True))
+    return [high_c ^ b ^ k, low_c, high_a ^ d ^ m, low_a]
+
+
+def multiply(x: Val, factor: int) -> tuple[Val, Val]:
+    """The high and the low half of x · factor, of u64."""
+    if x.lanes > 1:
+        return multiply_whole(x, factor)
+    whole = x.f.cast(x, "u128") * factor
+    return x.f.cast(whole >> 64, "u64"), x.f.cast(whole, "u64")
 
 
 def multiply_whole(x: Val, factor: int) -> tuple[Val, Val]:
@@ -248,16 +300,15 @@ class RandomFill(Kernel):
         batch = BLOCK * lanes  # the elements that four vectors of words make
         full, rest = divmod(self.count, batch)
         lo, hi = f.split(-(-self.count // batch))
-        with f.loop(lo, hi) as loop:
-            words = stream.words(loop.i * stream.lanes)
+        for number, words in stream.batches(lo, hi):
             numbers = self._numbers(_halves(words) if self.in_halves else words)
             if not rest:
-                self._hand_on(f, numbers, loop.i * batch, lanes, batch)
+                self._hand_on(f, numbers, number * batch, lanes, batch)
             else:
-                with f.when(loop.i < full):
-                    self._hand_on(f, numbers, loop.i * batch, lanes, batch)
-                with f.when(loop.i >= full):
-                    self._hand_on(f, numbers, loop.i * batch, lanes, rest)
+                with f.when(number < full):
+                    self._hand_on(f, numbers, number * batch, lanes, batch)
+                with f.when(number >= full):
+                    self._hand_on(f, numbers, number * batch, lanes, rest)
 
     def _numbers(self, raw: list[Val]) -> list[Val]:
         """The numbers made from raw bits; still these bits where each element has its own probability."""
