@@ -464,6 +464,24 @@ class Codebook(Net):
         return y + (self.codes[nearest] - y).detach() * 0.5
 
 
+class LazyBuffer(Net):
+    """Buffers that are declared empty: made of constants by the first call, or anew by every call, and written to."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sums", None)
+        self.register_buffer("fresh", None)
+
+    def forward(self, x):
+        y = super().forward(x)
+        if self.sums is None:
+            self.sums = weft.zeros(3)
+        self.sums.mul_(0.9).add_(y.detach().mean(0))
+        self.fresh = weft.zeros(2, 3)
+        self.fresh[0].copy_(self.sums)
+        return y - self.sums + self.fresh.sum(0)
+
+
 class Flipping(Net):
     """A flag that changes at every call, a string that changes at every third."""
 
@@ -514,7 +532,7 @@ class Asking(Net):
         return self.second(y.tanh()) * (1 + scale)
 
 
-MODULES = [Counting, Lists, Lazy, Carrying, Codebook, Flipping, Elsewhere, Asking]
+MODULES = [Counting, Lists, Lazy, LazyBuffer, Carrying, Codebook, Flipping, Elsewhere, Asking]
 
 
 @pytest.mark.parametrize("kind", MODULES)

@@ -76,6 +76,7 @@ CASES = [
         (at_most("test_squared_error", 4.0), at_most("baseline_squared_error", 13.9)),
         minutes=15,
     ),
+    Case("vae-mnist", (at_most("test_nll", 89.5),), minutes=40),
     Case("linear-vae", (at_most("gap", 0.05),), minutes=3),
     Case("vq-vae-fashion", (at_least("test_code_share", 0.5), at_most("test_error", 0.0075)), minutes=10),
     Case("ratings-rbm", (at_most("test_rmse", 0.8),), minutes=3),

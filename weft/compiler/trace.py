@@ -95,7 +95,7 @@ def _traced(
     if to_look:
         tracer.journal.fail()
     else:
-        tracer.journal.restore(_is_traced_or_engine)
+        tracer.journal.restore(lambda key, now: _is_made(tracer, now) or _is_engines(key))
     around.restore()
     program.streams = tracer.streams.restore()
     program.watch()
@@ -168,12 +168,17 @@ def _hold_on(program: Program, tracer: Tracer, around: Surroundings, carried: Ca
     program.keeps = bool(program.forms or program.wholes or program.ledger is not None)
 
 
-def _is_traced(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.__dict__["array"].__class__ is Stand
+def _is_made(tracer: Tracer, x: Any) -> bool:
+    """Whether a tensor was made during the trace; one made of constants, too: it may have been written to since."""
+    if not isinstance(x, Tensor):
+        return False
+    array = x.__dict__["array"]
+    found = array if array.__class__ is Stand else tracer.stands.get(id(array))
+    return found is not None and (found is array or found.memory.constant)
 
 
-def _is_traced_or_engine(key: Any, now: Any) -> bool:
-    return _is_traced(now) or (isinstance(key, str) and key in ENGINE_ATTRIBUTES)
+def _is_engines(key: Any) -> bool:
+    return isinstance(key, str) and key in ENGINE_ATTRIBUTES
 
 
 _FIXED = (type, type(np), type(np.sum))  # classes, modules: what code names, hardly ever replaced
@@ -279,7 +284,7 @@ class _Outputs:
         for table, key, before, now in tracer.journal.changes():
             if key == "array":
                 _write_back(tracer, before, now)
-            elsewhere = key in ENGINE_ATTRIBUTES or not _is_traced(now) or (id(table), key) in around.places
+            elsewhere = _is_engines(key) or not _is_made(tracer, now) or (id(table), key) in around.places
             if elsewhere and key != "_grad":
                 continue
             if now is not before or (id(table), key) not in tracer.journal.reads:

@@ -97,6 +97,8 @@ class VQVAEFashion(Trained):
         "test_code_share",
         at_least=0.5,
         data="the codes of Fashion-MNIST's 10,000 test images: perplexity / codes, 0 if one of them is never used",
+        baseline="k-means on patches of 4×4 pixels",
+        margin=0.2,
     )
     example = "a picture of a piece of clothing, light on dark, or an array (28, 28)"
 
@@ -113,13 +115,16 @@ class VQVAEFashion(Trained):
 
     def further(self, task: Any, splits: Splits) -> dict[str, float]:
         """The codebook's use on all test images, and the error of a codebook of patches."""
-        settings, usage = task.settings, CodeUsage(task.settings.codes)
+        usage = CodeUsage(task.settings.codes)
         task.eval()
         for batch in splits.test:
             usage.update(task.model.codes(batch[0]))
-        share = usage.compute() / settings.codes if usage.used == settings.codes else 0.0
-        patches = patch_error(splits.train.dataset.tensors[0], splits.test.dataset.tensors[0], settings)
-        return {"test_code_share": share, "test_codes_used": float(usage.used), "patches_error": patches}
+        patches, _ = patch_codebook(splits, task.settings)
+        return {"test_code_share": code_share(usage), "test_codes_used": float(usage.used), "patches_error": patches}
+
+    def baseline(self, settings: VQVAESettings, splits: Splits) -> float:
+        """The use of a codebook of patches."""
+        return code_share(patch_codebook(splits, settings)[1])
 
     def picture(self, task: Any, splits: Splits) -> Figure | None:
         """Test images, what is left of them, and images from drawn codes: two rows each."""
@@ -138,14 +143,24 @@ class VQVAEFashion(Trained):
             return [{"codes": found} for found in task.model.codes(images).tolist()]
 
 
+def code_share(usage: CodeUsage) -> float:
+    """Perplexity as a share of the codebook; 0 if an entry was never used."""
+    return usage.compute() / usage.codes if usage.used == usage.codes else 0.0
+
+
 @weft.no_grad()
-def patch_error(train: Tensor, test: Tensor, settings: VQVAESettings) -> float:
-    """Mean squared error of a pixel when each patch is the nearest of as many, by k-means on training images."""
+def patch_codebook(splits: Splits, settings: VQVAESettings) -> tuple[float, CodeUsage]:
+    """Each patch as the nearest of as many, by k-means on training images: mean squared error of a pixel, use of codes."""
+    train, test = splits.train.dataset.tensors[0], splits.test.dataset.tensors[0]
     generator = weft.Generator().manual_seed(settings.seed)
     some = _patches(train[weft.randint(0, len(train), (2000,), generator=generator)])
     centres = minibatch_kmeans(some, min(settings.codes, len(some)), generator=generator).centres
-    parts = [nearest(_patches(part), centres)[1].double().sum().item() for part in test.split(500)]
-    return sum(parts) / test.numel()
+    error, usage = 0.0, CodeUsage(settings.codes)
+    for part in test.split(500):
+        codes, squares = nearest(_patches(part), centres)
+        error += squares.double().sum().item()
+        usage.update(codes)
+    return error / test.numel(), usage
 
 
 def _patches(images: Tensor) -> Tensor:
