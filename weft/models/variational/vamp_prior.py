@@ -73,7 +73,9 @@ class VampPrior(Prior):
         encoder, posterior = self.shared
         chosen = weft.randint(0, len(self.logits), (n,), generator=generator)
         noise = posterior.noise((1, n, code), dtype, generator)
-        return posterior.draw(encoder(self.pseudo_inputs)[chosen], noise)[0][0]
+        inputs = self.pseudo_inputs
+        said = encoder(inputs[chosen]) if n < len(inputs) else encoder(inputs)[chosen]  # whichever are fewer
+        return posterior.draw(said, noise)[0][0]
 
     @staticmethod
     def _alone(condition: Tensor | None) -> None:
