@@ -12,8 +12,8 @@ __all__ = ["IAF"]
 class IAF(MaskedBijector):
     """xᵢ = μᵢ(z_<i) + σᵢ(z_<i) zᵢ: one pass to draw, D passes to find the z of an x.
 
-    With the inverse map, `IAF(…, map=Affine().inv)`, and the weights of a `MAF`, it is that flow run backwards: drawing
-    from MAF is inverting IAF.
+    With the inverse map, `IAF(…, map=Affine().inv)`, and the weights of a `MAF`, it is that flow run backwards: to draw
+    is there what to invert is here.
     Shape: (B, D) → (B, D), (B,)
     """
 

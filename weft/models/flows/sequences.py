@@ -1,4 +1,4 @@
-"""Flows of sequences: a walk whose steps are normal numbers, moved by a map that depends on all that came before (N1 ex. 10.1).
+"""Flows of sequences: a walk whose steps are normal numbers, moved by a map that depends on all that came before (N1 example 10.1).
 
 Frames of a video, samples of a sound: x_t = x_{t−1} + f(z_t; h_t), h_t what a recurrent network made of x_<t.
 """

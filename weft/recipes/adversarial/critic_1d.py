@@ -32,7 +32,7 @@ __all__ = ["Critic1D", "CriticSettings", "recipe"]
 LIMITS, CELLS = (-10.0, 10.0), 4000
 
 
-def pairs() -> dict[str, tuple[Distribution, Distribution]]:
+def densities() -> dict[str, tuple[Distribution, Distribution]]:
     """Data and draws: moved, spread, and in two heaps."""
     heaps = MixtureSameFamily(Categorical(weft.tensor([0.5, 0.5])), Normal(weft.tensor([-2.0, 2.0]), 0.5))
     normal = Normal(0.0, 1.0)
@@ -66,7 +66,7 @@ class Critic1D(Recipe):
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:
         figures: dict[str, float] = {}
         curves = {}
-        for number, (name, pair) in enumerate(pairs().items()):
+        for number, (name, pair) in enumerate(densities().items()):
             row, curves[name] = self.measured(pair, run.settings)
             run.folder.append({"kind": "epoch", "epoch": number, "step": run.settings.steps, **row})
             figures |= {f"{name}_{key}": value for key, value in row.items()}
