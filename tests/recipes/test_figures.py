@@ -92,6 +92,8 @@ CASES = [
     Case(
         "gan-grid", (at_least("good", 0.75), at_least("hinge_modes", 24), at_least("wasserstein_modes", 24)), minutes=6
     ),
+    Case("dcgan-fashion", (at_most("frechet_distance", 60),), minutes=15),
+    Case("ddpm-2d", (at_most("test_nll", 1.25),), minutes=3),
     Case("critic-1d", (at_most("relative_error", 0.02),), minutes=2),
     Case("cyclegan-moons", (at_most("distance", 0.15),), minutes=2),
     Case("reverse-seq2seq", SOLVED),

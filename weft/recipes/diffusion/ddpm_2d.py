@@ -1,6 +1,7 @@
 """ddpm-2d: a diffusion in the plane, two moons, with its whole bound and a picture of samples.
 
 The entropy of the points is near 0.95 nats, log 2π of the half circles and that of the noise across; a hundred steps lose some.
+The goal was set after seeds 0 and 101 (1.14 and 1.19 nats); seed 202 then had 1.12.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """dbn-mnist: a deep belief network, learned layer by layer without labels, then tuned as a classifier (Hinton et al. 2006).
 
-Not yet run at full length: its goal has not been seen reached.
+Its goal has not been seen reached: seed 101 has 1.77 % wrong after three minutes of one core, where 1.4 % is asked.
 """
 
 from __future__ import annotations
