@@ -77,6 +77,7 @@ CASES = [
         minutes=15,
     ),
     Case("vae-mnist", (at_most("test_nll", 89.5),), minutes=40),
+    Case("manifold-mnist", (at_most("test_nll", 145),), minutes=6),
     Case("linear-vae", (at_most("gap", 0.05),), minutes=3),
     Case("vq-vae-fashion", (at_least("test_code_share", 0.5), at_most("test_error", 0.0075)), minutes=10),
     Case("ratings-rbm", (at_most("test_rmse", 0.8),), minutes=3),
