@@ -94,7 +94,17 @@ class Levels(LatentVariableModel):
         return weft.cat(self.inferred_codes(x, quiet)[0], -1).squeeze(0)
 
 
-class MarkovVAE(Levels):
+class MarkovLevels(Levels):
+    """p(x, z) = p(z_T) Π p(z_{t−1} | z_t) p(x | z_1): on the way down each level is seen by the next one alone."""
+
+    def above(self, level: int, codes: Sequence[Tensor]) -> Tensor:
+        return codes[0]
+
+    def shown(self, codes: Sequence[Tensor]) -> Tensor:
+        return codes[0]
+
+
+class MarkovVAE(MarkovLevels):
     """The Markov chain of codes: q(z | x) = q(z_1 | x) Π q(z_t | z_{t−1}),  p(x, z) = p(z_T) Π p(z_{t−1} | z_t) p(x | z_1).
 
     Both directions are chains of networks with layers of `hidden` units. With codes of the data's own size and fixed
@@ -128,12 +138,6 @@ class MarkovVAE(Levels):
             codes.append(seen)
             total = total + log_prob
         return codes, total
-
-    def above(self, level: int, codes: Sequence[Tensor]) -> Tensor:
-        return codes[0]
-
-    def shown(self, codes: Sequence[Tensor]) -> Tensor:
-        return codes[0]
 
 
 class HierarchicalVAE(Levels):

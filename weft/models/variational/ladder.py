@@ -11,14 +11,14 @@ from ... import nn
 from ...tensor import Tensor
 from ..autoregressive.heads import Head
 from ..classical.mlp import MLP
-from .hierarchical import NORMAL, Levels
+from .hierarchical import NORMAL, MarkovLevels
 from .likelihoods import Likelihood
 from .objectives import Objective
 
 __all__ = ["LadderVAE", "combined"]
 
 
-class LadderVAE(Levels):
+class LadderVAE(MarkovLevels):
     """p(x, z) = p(z_T) Π p(z_{t−1} | z_t) p(x | z_1), a Markov chain; q(z | x) = q(z_T | x) Π q(z_{t−1} | z_t, x).
 
     On the way up x becomes features d_1, d_2, …, each of which says a normal distribution N(μ̂_t, σ̂_t²); on the way down
@@ -60,12 +60,6 @@ class LadderVAE(Levels):
             codes.insert(0, z)
             total = total + log_prob
         return codes, total
-
-    def above(self, level: int, codes: Sequence[Tensor]) -> Tensor:
-        return codes[0]
-
-    def shown(self, codes: Sequence[Tensor]) -> Tensor:
-        return codes[0]
 
 
 def combined(first: Tensor, second: Tensor) -> Tensor:
