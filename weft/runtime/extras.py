@@ -12,13 +12,16 @@ from .invocation import install
 
 __all__ = ["EXTRAS", "MissingExtraError", "available", "described", "extra", "missing"]
 
-EXTRAS = {  # as in pyproject.toml: package → the module it is imported as
+EXTRAS = {  # as in pyproject.toml: package → the module it is imported as, "" where it brings programs only
     "plots": {"matplotlib": "matplotlib"},
     "images": {"pillow": "PIL"},
     "text": {"tokenizers": "tokenizers", "jinja2": "jinja2"},
     "tables": {"pyarrow": "pyarrow", "openpyxl": "openpyxl"},
+    "onnx": {"onnx": "onnx"},
+    "cluster": {"mpi4py": "mpi4py", "mpich": ""},
+    "sweep": {"ray": "ray"},
 }
-PACKAGES = {module: package for needed in EXTRAS.values() for package, module in needed.items()}
+PACKAGES = {module: package for needed in EXTRAS.values() for package, module in needed.items() if module}
 
 
 class MissingExtraError(WeftError, ImportError):
@@ -56,9 +59,9 @@ def described(found: dict[str, str | None]) -> str:
 
 
 def _version(package: str, module: str) -> str | None:
-    if importlib.util.find_spec(module) is None:
+    if module and importlib.util.find_spec(module) is None:
         return None
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+        return "unknown" if module else None
