@@ -25,7 +25,7 @@ PLACES = """
     weft.autograd.forward_ad weft.autograd.function weft.autograd.functional weft.autograd.graph weft.backends
     weft.compiler weft.cuda weft.data weft.data.augment weft.data.sources weft.data.synthetic weft.data.text
     weft.distributions weft.distributions.Distribution weft.distributions.constraints weft.distributions.kl
-    weft.distributions.transforms weft.distributions.utils weft.errors weft.fft weft.func weft.inspect weft.integrate weft.io
+    weft.distributions.transforms weft.distributions.utils weft.errors weft.fft weft.func weft.graphs weft.inspect weft.integrate weft.io
     weft.linalg weft.masked weft.metrics weft.models weft.models.supervised weft.nn weft.nn.Module weft.nn.functional
     weft.nn.init weft.nn.utils weft.nn.utils.clip_grad weft.nn.utils.parametrizations weft.nn.utils.parametrize
     weft.nn.utils.rnn weft.optim weft.optim.Optimizer weft.optim.lr_scheduler weft.optim.swa_utils

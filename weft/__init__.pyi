@@ -11,6 +11,7 @@ Tensors and what can be computed with them are here: weft.tensor, weft.zeros, we
     weft.linalg, weft.fft, weft.special, weft.sparse, weft.masked       further operations
     weft.models         networks with their papers           weft.recipes        results that can be repeated
     weft.metrics        figures of predictions               weft.inspect        looking inside a network
+    weft.graphs         graphs: spectra, classics, tasks, layers
     weft.io             safetensors, PyTorch's and Hugging Face's files          weft.sklearn   scikit-learn's interface
 
 help(weft.nn.Linear) and the like explain formulas, arguments and shapes; the command `weft` trains and shows recipes."""
@@ -96,6 +97,7 @@ from weft.runtime.settings import get_float32_matmul_precision as get_float32_ma
 from weft.runtime.threads import get_num_threads as get_num_threads
 from weft.show import get_printoptions as get_printoptions
 from weft.random import get_rng_state as get_rng_state
+from weft import graphs as graphs
 from weft.nn.functional.native import grid_sampler as grid_sampler
 from weft.nn.functional.native import grid_sampler_2d as grid_sampler_2d
 from weft.nn.functional.native import grid_sampler_3d as grid_sampler_3d

@@ -33,7 +33,7 @@ LAYERS = {
     "files, looking inside": "io inspect",
     "data": "data metrics utils.data",
     "training": "train",
-    "models": "models",
+    "models": "models graphs",
     "recipes": "recipes sklearn",
     "application": "app __main__",
 }

@@ -207,7 +207,7 @@ def test_real_karate_club_as_networkx(real):
 def random_graph(seed, nodes):
     drawn = nx.gnp_random_graph(nodes, 0.4, seed=seed)
     edges = np.array([pair for u, v in drawn.edges for pair in ((u, v), (v, u))], np.int64).reshape(-1, 2).T
-    return Graph(weft.from_numpy(edges), x=weft.ones(nodes, 2) * seed, y=weft.tensor([seed])), drawn
+    return Graph(edge_index=weft.from_numpy(edges), x=weft.ones(nodes, 2) * seed, y=weft.tensor([seed])), drawn
 
 
 def test_join_is_the_disjoint_union(tmp_path):
@@ -225,11 +225,11 @@ def test_join_is_the_disjoint_union(tmp_path):
 
 
 def test_graphs_that_cannot_be():
-    with pytest.raises(ValueError, match=r"must be \(2, E\)"):
-        Graph(weft.zeros(3, 2, dtype=weft.int64))
+    with pytest.raises(ValueError, match=r"must be a tensor \(2, E\)"):
+        Graph(edge_index=weft.zeros(3, 2, dtype=weft.int64))
     with pytest.raises(ValueError, match=r"nodes 0\.\.5 of 3"):
-        Graph(weft.tensor([[0], [5]]), x=weft.zeros(3, 1))
+        Graph(edge_index=weft.tensor([[0], [5]]), x=weft.zeros(3, 1))
     with pytest.raises(ValueError, match="at least one graph"):
         Graph.join([])
-    empty = Graph(weft.zeros(2, 0, dtype=weft.int64))
+    empty = Graph(edge_index=weft.zeros(2, 0, dtype=weft.int64))
     assert empty.num_nodes == 0 and empty.is_undirected() and "0 nodes" in repr(empty)

@@ -8,7 +8,6 @@ follow its nodes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,7 @@ class MaskFeatures(_OfGraphs):
             raise OptionError("MaskFeatures: expected a graph with features x, got one without")
         x = graph.x.array
         kept = source.uniform(*(x.shape if self.each else x.shape[1:]))[0] >= self.p
-        return replace(_apart(graph), x=wrap(np.where(kept, x, x.dtype.type(0))))
+        return _apart(graph).replace(x=wrap(np.where(kept, x, x.dtype.type(0))))
 
 
 class DropNodes(_OfGraphs):
@@ -139,9 +138,7 @@ def _neighbours(edges: NDArray, count: int) -> list[NDArray]:
 
 def _apart(graph: Graph) -> Graph:
     """The same graph with memory of its own: what is done to it afterwards does not reach the input."""
-    parts = {name: wrap(value.array.copy()) for name, value in graph.of_nodes().items()}
-    attributes = None if graph.edge_attr is None else wrap(graph.edge_attr.array.copy())
-    return replace(graph, edge_index=wrap(graph.edge_index.array.copy()), edge_attr=attributes, **parts)
+    return graph.clone()
 
 
 def _opened(graph: Any, name: str) -> Graph:
@@ -161,4 +158,4 @@ def _opened(graph: Any, name: str) -> Graph:
         )
     if edges.size and not (edges.min() >= 0 and edges.max() < len(x)):
         raise OptionError(f"{name}: expected node numbers in [0, {len(x)}), got {edges.min()} … {edges.max()}")
-    return Graph(wrap(edges), wrap(x), edge_attr=wrap(attributes[0]) if attributes else None)
+    return Graph(wrap(x), wrap(edges), wrap(attributes[0]) if attributes else None)

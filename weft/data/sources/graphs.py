@@ -111,7 +111,9 @@ def _assembled(parts: dict[str, Any], name: str, split: str, normalize: bool) ->
         total = x.sum(1, keepdims=True)
         x = np.divide(x, total, out=np.zeros_like(x), where=total != 0)
     masks = _masks(count, parts["y"].shape[0], index, known, split)
-    return Graph(wrap(_citations(parts["graph"], count, name)), wrap(x), wrap(y), None, *map(wrap, masks))
+    train, val, test = map(wrap, masks)
+    edges = wrap(_citations(parts["graph"], count, name))
+    return Graph(wrap(x), edges, y=wrap(y), train_mask=train, val_mask=val, test_mask=test)
 
 
 def _citations(graph: dict, count: int, name: str) -> np.ndarray:
@@ -235,10 +237,10 @@ def _cut(owner: np.ndarray, edges: np.ndarray, x: Any, edge: Any, codes: np.ndar
     part = lambda array, ends, i: None if array is None else wrap(array[ends[i] : ends[i + 1]])
     return [
         Graph(
-            wrap(edges[:, borders[i] : borders[i + 1]] - nodes[i]),
             part(x, nodes, i),
-            wrap(codes[i : i + 1]),
+            wrap(edges[:, borders[i] : borders[i + 1]] - nodes[i]),
             part(edge, borders, i),
+            wrap(codes[i : i + 1]),
             num_nodes=int(nodes[i + 1] - nodes[i]),
         )
         for i in range(count)
@@ -246,11 +248,13 @@ def _cut(owner: np.ndarray, edges: np.ndarray, x: Any, edge: Any, codes: np.ndar
 
 
 # ------------------------------------------------------------------------------------------ the karate club
-def karate_club(root: Folder = None) -> Graph:
+def karate_club(root: Folder = None, weighted: bool = False) -> Graph:
     """34 members of a club that fell apart, and the 78 friendships between them (Zachary 1977).
 
     x is the unit matrix, y who followed the instructor (0) or the officer (1), edge_attr how many contexts two
     members met in; train_mask has the two leaders.
+
+    weighted: have these numbers as edge_weight, too
     """
     read = lambda name: read_text(text(find(f"karate/{name}.csv", root)), f"karate/{name}.csv", ",", True)
     source, target, weight = (column.values for column in read("edges"))
@@ -260,11 +264,13 @@ def karate_club(root: Folder = None) -> Graph:
     edges, places = _tidy(edges)
     leaders = np.zeros(count, bool)
     leaders[[0, count - 1]] = True
+    strength = np.concatenate([weight, weight])[places].astype(np.float32)
     return Graph(
-        wrap(edges),
         wrap(np.eye(count, dtype=np.float32)),
+        wrap(edges),
+        wrap(strength[:, None]),
         wrap(club.values),
-        wrap(np.concatenate([weight, weight])[places, None].astype(np.float32)),
+        edge_weight=wrap(strength) if weighted else None,
         train_mask=wrap(leaders),
         test_mask=wrap(~leaders),
     )

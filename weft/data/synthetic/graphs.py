@@ -47,7 +47,7 @@ def sbm(
     p = np.full((classes, classes), p_out) + (p_in - p_out) * np.eye(classes)
     edge_index, labels = stochastic_block_model(sizes, p, generator=generator)
     features = np.eye(classes)[np.asarray(labels)] + generator.normal((n, classes), np.float64, std=noise)
-    return Graph(edge_index, real(features), labels)
+    return Graph(real(features), edge_index, y=labels)
 
 
 def stochastic_block_model(
