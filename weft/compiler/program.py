@@ -46,6 +46,7 @@ class Program:
     captured: list[tuple[Tensor, np.ndarray]]
     changed: list[Tensor]  # captured tensors whose memory the program writes to
     guards: list[Guard]
+    settled: list[Tensor] = field(default_factory=list)  # captured tensors whose values are taken for given
     watched: list[tuple[Tensor, np.ndarray, bool]] = field(
         default_factory=list
     )  # the captured; do they take gradients?
@@ -132,11 +133,12 @@ class Program:
         return True
 
     def _pinned(self) -> set[int]:
-        """Tensors (their identities) that are more to the program than memory: it hands them out, sets their attributes
-        or gives them gradients."""
+        """Tensors (their identities) that are more to the program than memory: it hands them out, sets their attributes,
+        gives them gradients or takes their values for given."""
         handed = {id(what) for kind, what in (*self.results, *(r for _, _, r in self.stores)) if kind is OBJECT}
         tables = {id(table) for table, _, _ in self.stores}
-        return handed | {id(x) for x, _ in self.captured if x._needs_grad or id(x.__dict__) in tables}
+        settled = {id(x) for x in self.settled}
+        return handed | settled | {id(x) for x, _ in self.captured if x._needs_grad or id(x.__dict__) in tables}
 
     def _move(self, captured: Sequence[tuple[Tensor, Tensor, np.ndarray]]) -> bool:
         """Use other tensors in the place of captured ones; False: one of them shares memory with others."""

@@ -234,6 +234,7 @@ def _finished(
         captured=tracer.captured,
         changed=[x for x, array in tracer.captured if tracer.stands[id(array)].memory.version],
         guards=tracer.journal.guards,
+        settled=list(tracer.journal.settled.values()),
     )
 
 

@@ -4,7 +4,7 @@
 """
 
 from .create import convert, create, grid, interchange, ranges, sample, typed  # noqa: F401
-from .index import index, mask, places, scatter, search  # noqa: F401
+from .index import index, mask, places, scatter, search, segments  # noqa: F401
 from .layers import fused, recurrence, sliding  # noqa: F401
 from .linalg import (  # noqa: F401
     contract,

@@ -110,6 +110,10 @@ class ThreadInterpreter(Interpreter):
         """All values of x if they are there already, else an error."""
 
     @abstractmethod
+    def settled(self, x: Tensor) -> np.ndarray | None:
+        """All values of x if they come from memory that was there before and are not written to; None if not."""
+
+    @abstractmethod
     def examined(self, x: Tensor, what: str, look: Callable[[Tensor], Any]) -> Any:
         """`look` of a tensor that has all values of x, outside of this interpreter's sight."""
 

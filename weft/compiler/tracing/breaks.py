@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...random.stream import BLOCK
+from ...tensor import Tensor
 from ..graph.graph import Argument, Captured, Constant, Fetched, Graph, Node, Source, Value
 from ..graph.reference import compute_node
 
@@ -27,6 +28,19 @@ class Probe:
     def __init__(self, arguments: Sequence[np.ndarray]) -> None:
         self.arguments = arguments
         self.known: dict[Value, np.ndarray] = {}
+
+    @classmethod
+    def of_captured(cls, value: Value) -> tuple[np.ndarray, list[Tensor]] | None:
+        """What a value is, and the captured tensors of integers that it comes from; None where it comes from others.
+
+        Floats are what training changes: nothing that comes from them is the same at the next call.
+        """
+        sources = [node for node in _needed([value], {}) if isinstance(node.op, Source)]
+        for node in sources:
+            whole = isinstance(node.op, Captured) and node.outputs[0].dtype.kind in "iub"
+            if not whole and not isinstance(node.op, Constant):
+                return None
+        return cls(())(value), [node.op.tensor for node in sources if isinstance(node.op, Captured)]
 
     def __call__(self, value: Value) -> np.ndarray:
         for node in _needed([value], self.known):

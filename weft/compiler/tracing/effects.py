@@ -43,6 +43,7 @@ class Journal:
         self.counts: dict[int, tuple[list[int], int]] = {}
         self.contents: dict[int, dict[Any, Any]] = {}  # dictionaries that were looked at as a whole
         self.guards: list[Guard] = []
+        self.settled: dict[int, Any] = {}  # tensors whose values the trace took for given, by identity
         self.undo: list[Callable[[], None]] = []  # run if the trace fails
 
     def note_read(self, table: dict[Any, Any], key: Any) -> None:

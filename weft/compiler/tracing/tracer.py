@@ -32,7 +32,7 @@ from .arrays import Memory, Stand, no_values, plain, stand_in, user_line
 from .breaks import Probe
 from .counted import Number, plain_tree
 from .doors import Doors
-from .effects import Journal
+from .effects import Guard, Journal
 from .given import Numbers, changed_option
 from .handlers import handlers_outside
 from .infer import result_dtype, results_of, strides_like
@@ -192,6 +192,21 @@ class Tracer(Selections, Numbers, Doors):
             if self.scopes[-1] is not None:
                 self.scopes[-1].looked_up.append(stand)
         return stand.value
+
+    def settled(self, x: Tensor) -> np.ndarray | None:
+        array = x.__dict__["array"]
+        if self.knows(array):
+            return array
+        found = Probe.of_captured(self.value(x))
+        if found is None:
+            return None
+        values, sources = found
+        owners = {id(owner_of(source.__dict__["array"])) for source in sources}
+        for tensor, held in self.captured:
+            if id(owner_of(held)) in owners and id(tensor) not in self.journal.settled:
+                self.journal.settled[id(tensor)] = tensor
+                self.journal.guards.append(Guard(lambda tensor=tensor: tensor._version))
+        return values
 
     def _window(self, memory: Memory, stand: Stand) -> Value:
         root = memory.root
