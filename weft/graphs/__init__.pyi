@@ -21,6 +21,7 @@ from weft.graphs import edges as edges
 from weft.graphs.edges import k_hop_subgraph as k_hop_subgraph
 from weft.graphs import loader as loader
 from weft.graphs.edges import remove_self_loops as remove_self_loops
+from weft.graphs import segment as segment
 from weft.graphs.edges import subgraph as subgraph
 from weft.graphs.edges import to_undirected as to_undirected
 __all__ = ['Batch', 'Data', 'DataLoader', 'Graph', 'add_remaining_self_loops', 'add_self_loops', 'coalesce', 'degree', 'k_hop_subgraph', 'remove_self_loops', 'subgraph', 'to_undirected']
