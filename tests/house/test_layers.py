@@ -35,7 +35,7 @@ LAYERS = {
     "training": "train",
     "models": "models graphs",
     "recipes": "recipes sklearn",
-    "application": "app __main__",
+    "application": "torch app __main__",
 }
 
 # These see less than all that is below them: foundations, and what stands here.

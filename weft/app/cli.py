@@ -19,7 +19,7 @@ import typer
 
 from ..errors import OptionError, WeftError
 from ..runtime.switches import switch
-from . import checking, guide, likelihoods, machine, runs, searching, training, using
+from . import checking, guide, likelihoods, machine, porting, runs, searching, training, using
 from .output import DONE, FAILED, INTERRUPTED, MISUSED, TERMINATED, Interrupted, Misuse
 
 __all__ = ["app", "main"]
@@ -32,6 +32,7 @@ EXAMPLES = """[bold]Examples[/bold]
   weft predict latest --sample 7       what it makes of a test example
   weft check digits-mlp                is this set-up sound?
   weft search digits-mlp --space lr=1e-4..1e-1 --trials 12
+  weft run train.py --epochs 3         a PyTorch program, as it is, on Weft
 
 WEFT_RUNS and WEFT_DATA name the usual folders; colours follow NO_COLOR.
 
@@ -48,7 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (training, runs, using, likelihoods, checking, searching, machine):
+for group in (training, porting, runs, using, likelihoods, checking, searching, machine):
     group.register(app)
 
 _interrupts: list[BaseException] = []  # what a signal has raised: typer forgets which it was
@@ -79,10 +80,18 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given or bool(switch("WEFT_DEBUG"))
+    ours = given[: _ending(given)]
+    debug = "--debug" in ours or bool(switch("WEFT_DEBUG"))
+    words = [a for a in complete_options(ours) if a != "--debug"]
     with _terminating():
-        code = _run([a for a in complete_options(given) if a != "--debug"], debug)
+        code = _run([*words, *given[len(ours) :]], debug)
     sys.exit(code)
+
+
+def _ending(given: Sequence[str]) -> int:
+    """Where the words for Weft end: those after `run` are for the program that it runs."""
+    command = next((i for i, word in enumerate(given) if not word.startswith("-")), None)
+    return len(given) if command is None or given[command] != "run" else command + 1
 
 
 @contextlib.contextmanager
@@ -118,7 +127,8 @@ def complete_options(arguments: Sequence[str]) -> list[str]:
 def _run(arguments: list[str], debug: bool) -> int:
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            if arguments[:1] != ["run"]:  # a program has warnings of its own
+                warnings.showwarning = _warn
             code: Any = app(args=arguments, prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:  # typer's word for Ctrl-C

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..device import device as device_type
+from ..device import usable
 from ..dtypes import BOOL, COMPLEX, INTEGER, dtype, int64
 from ..errors import ArgumentError, IndexRangeError, InvalidValueError
 from ..tensor import Tensor, wrap
@@ -79,7 +80,7 @@ class Array:
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device (this one, when it is there already)."""
-        device_type(device)
+        usable(device)
         if stream is not None:
             raise InvalidValueError("to_device: the CPU has no streams; leave stream=None")
         return self
@@ -236,4 +237,4 @@ def axes_of(axis: int | tuple[int, ...] | None, ndim: int, name: str) -> tuple[i
 def check_device(device: Any) -> None:
     """Refuse a device that is not there."""
     if device is not None:
-        device_type(device)
+        usable(device)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..device import device as check_device
+from ..device import usable as check_device
 from ..dtypes import dtype
 from ..errors import ArgumentError, DtypeError, InvalidValueError
 from ..nn.parameter import is_lazy

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from ..device import device, usable
 from ..dtypes import as_dtype, dtype
 from ..errors import ArgumentError, AttributeAccessError, EntryError, InvalidValueError, UnsupportedError
 from ..refusal import guard_methods, reword
@@ -362,10 +363,9 @@ class Module(ModuleState, ModuleHooks, PartHolder):
         """Convert floating-point parameters and buffers to another type (in place)."""
         given = [a for a in (*args, kwargs.get("dtype")) if isinstance(a, dtype) or a.__class__.__name__ == "dtype"]
         given += [a.dtype for a in args if isinstance(a, Tensor)]
-        for place in [a for a in (*args, kwargs.get("device")) if isinstance(a, str)]:
-            from ..device import device
-
-            device(place)
+        for place in (*args, kwargs.get("device")):
+            if isinstance(place, (str, int, device)) and not isinstance(place, bool):
+                usable(place)
         if not given:
             return self
         kind = as_dtype(given[0])

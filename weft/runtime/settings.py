@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..device import CPU, device
+from ..device import CPU, device, usable
 from ..errors import OptionError
 
 __all__ = [
@@ -44,7 +44,7 @@ def get_float32_matmul_precision() -> str:
 
 def set_default_device(device_: Any) -> None:
     """Where new tensors lie; `None` is the CPU, and others are refused."""
-    device("cpu" if device_ is None else device_)
+    usable(device_)
 
 
 def get_default_device() -> device:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...device import device
+from ...device import device, usable
 from ...dtypes import dtype
 from ...errors import ArgumentError, DtypeError, ShapeError
 from ...refusal import described, need_flag
@@ -87,8 +87,8 @@ def _dtype_of(args: tuple[Any, ...], given: Any, current: dtype) -> dtype:
     for arg in args:
         if isinstance(arg, Tensor):
             wanted = arg.dtype
-        elif isinstance(arg, (str, device)):
-            device(arg)
+        elif isinstance(arg, (str, device)) or arg.__class__ is int:
+            usable(arg)
         elif not isinstance(arg, bool):  # non_blocking and copy, given by position
             wanted = dtypes.as_dtype(arg)
     return current if wanted is None else dtypes.as_dtype(wanted)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import dtypes
 from ...device import device as device_type
+from ...device import usable
 from ...dtypes import COMPLEX, FLOAT, INTEGER, DtypeLike
 from ...dtypes import dtype as dtype_type
 from ...errors import ArgumentError, AutogradError, DtypeError, NumberRangeError, ShapeError
@@ -250,7 +251,7 @@ def sequence_shape(size: Any, name: str) -> tuple[int, ...]:
 def made(array: np.ndarray, requires_grad: bool, device: Any = None) -> Tensor:
     """A new leaf with the options every constructor takes."""
     if device is not None:
-        device_type(device)
+        usable(device)
     out = wrap(array)
     return out.requires_grad_() if requires_grad else out
 

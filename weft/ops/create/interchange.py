@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dlpack, dtypes
-from ...device import device as device_type
+from ...device import usable
 from ...dtypes import dtype as dtype_type
 from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
 from ...tape.modes import mode
@@ -63,7 +63,7 @@ def shareable(array: np.ndarray, name: str) -> np.ndarray:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """The data as a tensor, sharing memory (and graph) with tensors and NumPy arrays of that type."""
     if device is not None:
-        device_type(device)
+        usable(device)
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
         return data if kind is None else data.to(kind)
@@ -85,7 +85,7 @@ def asarray(
     copy: None shares memory where it can, True never does, False fails where it cannot.
     """
     if device is not None:
-        device_type(device)
+        usable(device)
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     out = _shared(obj, kind)
     if out is None:
@@ -160,7 +160,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     Memory that its owner marks as read-only gives a tensor that refuses in-place writes.
     """
     if device is not None:
-        device_type(device)
+        usable(device)
     array = dlpack.imported(ext_tensor)
     return wrap(array.copy() if copy else array)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import dtypes
 from ... import random as streams
-from ...device import device as device_type
+from ...device import usable
 from ...errors import ArgumentError, DtypeError, GeneratorError, ShapeError, WeftError
 from ...tape.interpreter import interpreter_of
 from ...tape.modes import mode, switches
@@ -179,7 +179,7 @@ def _as_laid_out(
     """`value` in the order in memory of `input`, with a constructor's options."""
     check_layout(layout, name)
     if device is not None:
-        device_type(device)
+        usable(device)
     keep = interpreter_of(input) is None and not str(memory_format).endswith("contiguous_format")
     if keep and interpreter_of(value) is None and not input.is_contiguous():
         array = np.empty_like(input.array, value.array.dtype)
