@@ -50,6 +50,24 @@ VIT = {
     "image_size": 8,
     "patch_size": 4,
 }
+PHI3 = {**LLAMA, "bos_token_id": 1, "eos_token_id": 2}
+PHI3_LONG = {**PHI3, "max_position_embeddings": 128, "original_max_position_embeddings": 5}
+MOE = {**LLAMA, "num_experts": 4, "moe_intermediate_size": 12, "num_experts_per_tok": 2}
+MAMBA = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4, "eos_token_id": 2}
+WHISPER = {"vocab_size": 40, "d_model": 16, "num_mel_bins": 8, "max_source_positions": 10, "max_target_positions": 20}
+WHISPER |= {
+    f"{part}_{name}": size
+    for part in ("encoder", "decoder")
+    for name, size in (("layers", 2), ("ffn_dim", 24), ("attention_heads", 4))
+}
+WHISPER |= {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+WHISPER |= {"begin_suppress_tokens": [5]}
+TOWER = {**SIZES, "max_position_embeddings": 20}
+PICTURE = {**{name: value for name, value in SIZES.items() if name != "vocab_size"}, "image_size": 8, "patch_size": 4}
+CLIP = {"text_config": {**TOWER, "eos_token_id": 39}, "vision_config": PICTURE, "projection_dim": 12}
+SIGLIP = {"text_config": TOWER, "vision_config": PICTURE}
+SWIN = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "window_size": 4}
+CONVNEXT = {"hidden_sizes": [8, 12], "depths": [1, 2], "num_stages": 2, "num_labels": 3}
 RESNET = {"embedding_size": 8, "hidden_sizes": [16, 24], "depths": [2, 1], "num_labels": 3}
 
 
@@ -63,7 +81,8 @@ class Case:
 
     @property
     def config_name(self) -> str:
-        prefix = re.match(r"(.+?)(Model|LMHeadModel|EncoderModel|MTModel|For[A-Z]\w+)$", self.name)[1]
+        kinds = r"(Model|LMHeadModel|EncoderModel|MTModel|ModelWithProjection|For[A-Z]\w+)$"
+        prefix = re.match(f"(.+?){kinds}", self.name)[1]
         return f"{prefix}Config"
 
 
@@ -157,6 +176,22 @@ CASES: dict[str, Case] = {
         {**PHI, "rope_parameters": {"rope_type": "linear", "factor": 4.0, "partial_rotary_factor": 0.25}},
     ),
     "phi-tokens": Case("PhiForTokenClassification", {**PHI, "num_labels": 3}),
+    "phi3": Case("Phi3ForCausalLM", PHI3),
+    "phi3-partial": Case(
+        "Phi3ForSequenceClassification", {**PHI3, "partial_rotary_factor": 0.5, "num_labels": 3, "sliding_window": 3}
+    ),
+    "phi3-long": Case("Phi3ForCausalLM", {**PHI3_LONG, "rope_parameters": LONG}),
+    "mixtral": Case("MixtralForCausalLM", {**LLAMA, "num_local_experts": 4}),
+    "mixtral-classes": Case("MixtralForSequenceClassification", {**LLAMA, "num_local_experts": 3, "num_labels": 3}),
+    "qwen2_moe": Case("Qwen2MoeForCausalLM", {**MOE, "shared_expert_intermediate_size": 20}),
+    "qwen3_moe": Case(
+        "Qwen3MoeForCausalLM",
+        {**MOE, "num_hidden_layers": 3, "mlp_only_layers": [0], "norm_topk_prob": True, "head_dim": 6},
+    ),
+    "mamba": Case("MambaForCausalLM", MAMBA, "left padded"),
+    "mamba-body": Case("MambaModel", {**MAMBA, "use_bias": True, "use_conv_bias": False}, "left padded"),
+    "whisper": Case("WhisperForConditionalGeneration", WHISPER, "sounds"),
+    "whisper-body": Case("WhisperModel", {**WHISPER, "decoder_layers": 1, "scale_embedding": True}, "sounds"),
     "bart": Case("BartForConditionalGeneration", BART, "source and target"),
     "bart-body": Case("BartModel", {**BART, "scale_embedding": True, "decoder_layers": 1}, "source and target"),
     "bart-classes": Case("BartForSequenceClassification", {**BART, "num_labels": 4}, "ends"),
@@ -175,6 +210,20 @@ CASES: dict[str, Case] = {
     "deit": Case("DeiTForImageClassification", {**VIT, "num_labels": 3}, "images"),
     "deit-body": Case("DeiTModel", VIT, "images"),
     "deit-teacher": Case("DeiTForImageClassificationWithTeacher", {**VIT, "num_labels": 3}, "images"),
+    "clip": Case("CLIPModel", CLIP, "texts and images"),
+    "clip-text": Case("CLIPTextModel", {**TOWER, "eos_token_id": 2}),
+    "clip-text-vectors": Case("CLIPTextModelWithProjection", {**TOWER, "eos_token_id": 39, "projection_dim": 12}),
+    "clip-image": Case("CLIPVisionModel", PICTURE, "images"),
+    "clip-image-vectors": Case("CLIPVisionModelWithProjection", {**PICTURE, "projection_dim": 12}, "images"),
+    "clip-classes": Case("CLIPForImageClassification", {**CLIP, "num_labels": 3}, "images"),
+    "siglip": Case("SiglipModel", SIGLIP, "texts and images"),
+    "siglip-text": Case("SiglipTextModel", TOWER),
+    "siglip-image": Case("SiglipVisionModel", PICTURE, "images"),
+    "siglip-classes": Case("SiglipForImageClassification", {**SIGLIP, "num_labels": 3}, "images"),
+    "swin": Case("SwinForImageClassification", {**SWIN, "num_labels": 3}, "large images"),
+    "swin-body": Case("SwinModel", {**SWIN, "use_absolute_embeddings": True, "image_size": 32}, "large images"),
+    "convnext": Case("ConvNextForImageClassification", CONVNEXT, "large images"),
+    "convnext-body": Case("ConvNextModel", {**CONVNEXT, "layer_scale_init_value": 0.0}, "large images"),
     "resnet": Case("ResNetForImageClassification", RESNET, "large images"),
     "resnet-basic": Case(
         "ResNetModel",
@@ -236,11 +285,20 @@ def inputs(kind: str, seed: int = 1) -> tuple[dict[str, np.ndarray], dict[str, n
     if kind in ("images", "large images"):
         shape = (2, 3, 8, 8) if kind == "images" else (4, 3, 32, 32)
         return {"pixel_values": random.standard_normal(shape).astype(np.float32)}, {}
+    if kind == "sounds":
+        sounds = random.standard_normal((3, 8, 20)).astype(np.float32)
+        return {"input_features": sounds, "decoder_input_ids": random.integers(3, 40, (3, 5))}, {}
     tokens, mask = random.integers(3, 40, (3, 7)), np.ones((3, 7), np.int64)
+    if kind == "left padded":
+        tokens[1, :2], mask[1, :2] = 0, 0
+        return {"input_ids": tokens, "attention_mask": mask}, {7: mask}
     tokens[1, 5:], mask[1, 5:] = 0, 0
     found = {"input_ids": tokens, "attention_mask": mask}
     if kind == "ends":
         tokens[:, 4] = 2
+    if kind == "texts and images":
+        tokens[:, 4], images = 39, random.standard_normal((2, 3, 8, 8)).astype(np.float32)
+        return {**found, "pixel_values": images}, {}
     if kind == "pairs":
         found["token_type_ids"] = np.repeat([[0, 0, 0, 1, 1, 1, 0]], 3, 0)
     if kind == "source and target":

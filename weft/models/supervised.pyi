@@ -40,12 +40,24 @@ from weft.models.transformers.bert import BertForTokenClassification as BertForT
 from weft.models.transformers.bert import BertLMHeadModel as BertLMHeadModel
 from weft.models.transformers.bert import BertModel as BertModel
 from weft.models.vision.resnet import Bottleneck as Bottleneck
+from weft.models.vision.clip import CLIPConfig as CLIPConfig
+from weft.models.vision.clip import CLIPForImageClassification as CLIPForImageClassification
+from weft.models.vision.clip import CLIPModel as CLIPModel
+from weft.models.vision.clip import CLIPTextConfig as CLIPTextConfig
+from weft.models.vision.clip import CLIPTextModel as CLIPTextModel
+from weft.models.vision.clip import CLIPTextModelWithProjection as CLIPTextModelWithProjection
+from weft.models.vision.clip import CLIPVisionConfig as CLIPVisionConfig
+from weft.models.vision.clip import CLIPVisionModel as CLIPVisionModel
+from weft.models.vision.clip import CLIPVisionModelWithProjection as CLIPVisionModelWithProjection
 from weft.models.vision.convnext import CNBlockConfig as CNBlockConfig
 from weft.models.vision.captioning import Captioner as Captioner
 from weft.models.pretrained.outputs import CausalLMOutputWithPast as CausalLMOutputWithPast
 from weft.models.vision.resnet_small import CifarResNet as CifarResNet
 from weft.models.classical.output_codes import CodedPerceptron as CodedPerceptron
 from weft.models.vision.convnext import ConvNeXt as ConvNeXt
+from weft.models.vision.convnext_hf import ConvNextConfig as ConvNextConfig
+from weft.models.vision.convnext_hf import ConvNextForImageClassification as ConvNextForImageClassification
+from weft.models.vision.convnext_hf import ConvNextModel as ConvNextModel
 from weft.models.sequences.deepar import DeepAR as DeepAR
 from weft.models.vision.vit_hf import DeiTConfig as DeiTConfig
 from weft.models.vision.vit_hf import DeiTForImageClassification as DeiTForImageClassification
@@ -109,6 +121,9 @@ from weft.models.transformers.mpnet import MPNetForQuestionAnswering as MPNetFor
 from weft.models.transformers.mpnet import MPNetForSequenceClassification as MPNetForSequenceClassification
 from weft.models.transformers.mpnet import MPNetForTokenClassification as MPNetForTokenClassification
 from weft.models.transformers.mpnet import MPNetModel as MPNetModel
+from weft.models.transformers.mamba import MambaConfig as MambaConfig
+from weft.models.transformers.mamba import MambaForCausalLM as MambaForCausalLM
+from weft.models.transformers.mamba import MambaModel as MambaModel
 from weft.models.transformers.bart import MarianConfig as MarianConfig
 from weft.models.transformers.bart import MarianMTModel as MarianMTModel
 from weft.models.transformers.bart import MarianModel as MarianModel
@@ -119,6 +134,11 @@ from weft.models.transformers.llama import MistralForCausalLM as MistralForCausa
 from weft.models.transformers.llama import MistralForSequenceClassification as MistralForSequenceClassification
 from weft.models.transformers.llama import MistralForTokenClassification as MistralForTokenClassification
 from weft.models.transformers.llama import MistralModel as MistralModel
+from weft.models.transformers.experts import MixtralConfig as MixtralConfig
+from weft.models.transformers.experts import MixtralForCausalLM as MixtralForCausalLM
+from weft.models.transformers.experts import MixtralForSequenceClassification as MixtralForSequenceClassification
+from weft.models.transformers.experts import MixtralForTokenClassification as MixtralForTokenClassification
+from weft.models.transformers.experts import MixtralModel as MixtralModel
 from weft.models.vision.mobilenet import MobileNetV1 as MobileNetV1
 from weft.models.vision.mobilenet import MobileNetV2 as MobileNetV2
 from weft.models.pretrained.outputs import ModelOutput as ModelOutput
@@ -130,6 +150,11 @@ from weft.models.transformers.opt import OPTForSequenceClassification as OPTForS
 from weft.models.transformers.opt import OPTModel as OPTModel
 from weft.models.classical.perceptron import Perceptron as Perceptron
 from weft.models.classical.perceptron import PerceptronHistory as PerceptronHistory
+from weft.models.transformers.phi3 import Phi3Config as Phi3Config
+from weft.models.transformers.phi3 import Phi3ForCausalLM as Phi3ForCausalLM
+from weft.models.transformers.phi3 import Phi3ForSequenceClassification as Phi3ForSequenceClassification
+from weft.models.transformers.phi3 import Phi3ForTokenClassification as Phi3ForTokenClassification
+from weft.models.transformers.phi3 import Phi3Model as Phi3Model
 from weft.models.transformers.phi import PhiConfig as PhiConfig
 from weft.models.transformers.phi import PhiForCausalLM as PhiForCausalLM
 from weft.models.transformers.phi import PhiForSequenceClassification as PhiForSequenceClassification
@@ -146,11 +171,21 @@ from weft.models.transformers.llama import Qwen2ForCausalLM as Qwen2ForCausalLM
 from weft.models.transformers.llama import Qwen2ForSequenceClassification as Qwen2ForSequenceClassification
 from weft.models.transformers.llama import Qwen2ForTokenClassification as Qwen2ForTokenClassification
 from weft.models.transformers.llama import Qwen2Model as Qwen2Model
+from weft.models.transformers.experts import Qwen2MoeConfig as Qwen2MoeConfig
+from weft.models.transformers.experts import Qwen2MoeForCausalLM as Qwen2MoeForCausalLM
+from weft.models.transformers.experts import Qwen2MoeForSequenceClassification as Qwen2MoeForSequenceClassification
+from weft.models.transformers.experts import Qwen2MoeForTokenClassification as Qwen2MoeForTokenClassification
+from weft.models.transformers.experts import Qwen2MoeModel as Qwen2MoeModel
 from weft.models.transformers.llama import Qwen3Config as Qwen3Config
 from weft.models.transformers.llama import Qwen3ForCausalLM as Qwen3ForCausalLM
 from weft.models.transformers.llama import Qwen3ForSequenceClassification as Qwen3ForSequenceClassification
 from weft.models.transformers.llama import Qwen3ForTokenClassification as Qwen3ForTokenClassification
 from weft.models.transformers.llama import Qwen3Model as Qwen3Model
+from weft.models.transformers.experts import Qwen3MoeConfig as Qwen3MoeConfig
+from weft.models.transformers.experts import Qwen3MoeForCausalLM as Qwen3MoeForCausalLM
+from weft.models.transformers.experts import Qwen3MoeForSequenceClassification as Qwen3MoeForSequenceClassification
+from weft.models.transformers.experts import Qwen3MoeForTokenClassification as Qwen3MoeForTokenClassification
+from weft.models.transformers.experts import Qwen3MoeModel as Qwen3MoeModel
 from weft.models.sequences.recurrent_models import RecurrentEncoder as RecurrentEncoder
 from weft.models.sequences.recurrent_models import RecurrentForecaster as RecurrentForecaster
 from weft.models.sequences.recurrent_models import RecurrentLanguageModel as RecurrentLanguageModel
@@ -174,8 +209,18 @@ from weft.models.pretrained.outputs import SequenceClassifierOutput as SequenceC
 from weft.models.pretrained.outputs import SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast
 from weft.models.sequences.recurrent_models import SequenceTagger as SequenceTagger
 from weft.models.vision.captioning import SequenceToImage as SequenceToImage
+from weft.models.vision.siglip import SiglipConfig as SiglipConfig
+from weft.models.vision.siglip import SiglipForImageClassification as SiglipForImageClassification
+from weft.models.vision.siglip import SiglipModel as SiglipModel
+from weft.models.vision.siglip import SiglipTextConfig as SiglipTextConfig
+from weft.models.vision.siglip import SiglipTextModel as SiglipTextModel
+from weft.models.vision.siglip import SiglipVisionConfig as SiglipVisionConfig
+from weft.models.vision.siglip import SiglipVisionModel as SiglipVisionModel
 from weft.models.classical.linear_models import SoftmaxRegression as SoftmaxRegression
 from weft.models.sequences.deepar import StudentTLikelihood as StudentTLikelihood
+from weft.models.vision.swin import SwinConfig as SwinConfig
+from weft.models.vision.swin import SwinForImageClassification as SwinForImageClassification
+from weft.models.vision.swin import SwinModel as SwinModel
 from weft.models.transformers.t5 import T5Config as T5Config
 from weft.models.transformers.t5 import T5EncoderModel as T5EncoderModel
 from weft.models.transformers.t5 import T5ForConditionalGeneration as T5ForConditionalGeneration
@@ -189,6 +234,9 @@ from weft.models.vision.vit_hf import ViTForImageClassification as ViTForImageCl
 from weft.models.vision.vit_hf import ViTModel as ViTModel
 from weft.models.vision.vit import VisionTransformer as VisionTransformer
 from weft.models.sequences.wavenet import WaveNet as WaveNet
+from weft.models.transformers.whisper import WhisperConfig as WhisperConfig
+from weft.models.transformers.whisper import WhisperForConditionalGeneration as WhisperForConditionalGeneration
+from weft.models.transformers.whisper import WhisperModel as WhisperModel
 from weft.models.text.word2vec import Word2Vec as Word2Vec
 from weft.models.text.word_vectors import WordVectors as WordVectors
 from weft.models.vision.alex_net import alexnet as alexnet
@@ -282,7 +330,7 @@ from weft.models.vision.resnet_small import wide_resnet16_8 as wide_resnet16_8
 from weft.models.vision.resnet_small import wide_resnet28_10 as wide_resnet28_10
 from weft.models.vision.resnet_small import wide_resnet40_4 as wide_resnet40_4
 from weft.models.vision.resnet import wide_resnet50_2 as wide_resnet50_2
-__all__ = ['AlbertConfig', 'AlbertForMaskedLM', 'AlbertForPreTraining', 'AlbertForPreTrainingOutput', 'AlbertForQuestionAnswering', 'AlbertForSequenceClassification', 'AlbertForTokenClassification', 'AlbertModel', 'AlexNet', 'AnomalyDetector', 'BahdanauDecoder', 'BartConfig', 'BartForConditionalGeneration', 'BartForSequenceClassification', 'BartModel', 'BaseModelOutput', 'BaseModelOutputWithPast', 'BaseModelOutputWithPooling', 'BasicBlock', 'BasisRegression', 'BertConfig', 'BertForMaskedLM', 'BertForNextSentencePrediction', 'BertForPreTraining', 'BertForPreTrainingOutput', 'BertForQuestionAnswering', 'BertForSequenceClassification', 'BertForTokenClassification', 'BertLMHeadModel', 'BertModel', 'Bottleneck', 'CNBlockConfig', 'Captioner', 'CausalLMOutputWithPast', 'CifarResNet', 'CodedPerceptron', 'ConvNeXt', 'DeepAR', 'DeiTConfig', 'DeiTForImageClassification', 'DeiTForImageClassificationWithTeacher', 'DeiTForImageClassificationWithTeacherOutput', 'DeiTModel', 'DenseNet', 'DistilBertConfig', 'DistilBertForMaskedLM', 'DistilBertForQuestionAnswering', 'DistilBertForSequenceClassification', 'DistilBertForTokenClassification', 'DistilBertModel', 'ElectraConfig', 'ElectraForMaskedLM', 'ElectraForPreTraining', 'ElectraForPreTrainingOutput', 'ElectraForQuestionAnswering', 'ElectraForSequenceClassification', 'ElectraForTokenClassification', 'ElectraModel', 'GPT2Config', 'GPT2ForSequenceClassification', 'GPT2ForTokenClassification', 'GPT2LMHeadModel', 'GPT2Model', 'GPTNeoConfig', 'GPTNeoForCausalLM', 'GPTNeoForSequenceClassification', 'GPTNeoModel', 'GPTNeoXConfig', 'GPTNeoXForCausalLM', 'GPTNeoXForSequenceClassification', 'GPTNeoXModel', 'GaussianLikelihood', 'GemmaConfig', 'GemmaForCausalLM', 'GemmaForSequenceClassification', 'GemmaForTokenClassification', 'GemmaModel', 'GenerationConfig', 'GoogLeNet', 'GoogLeNetOutputs', 'ImageClassifierOutput', 'IntermediateClassifier', 'KMeans', 'LeNet5', 'LeNet5Original', 'LinearRegression', 'LlamaConfig', 'LlamaForCausalLM', 'LlamaForSequenceClassification', 'LlamaForTokenClassification', 'LlamaModel', 'LogisticRegression', 'LuongDecoder', 'MLP', 'MPNetConfig', 'MPNetForMaskedLM', 'MPNetForQuestionAnswering', 'MPNetForSequenceClassification', 'MPNetForTokenClassification', 'MPNetModel', 'MarianConfig', 'MarianMTModel', 'MarianModel', 'MarkovModel', 'MaskedLMOutput', 'MistralConfig', 'MistralForCausalLM', 'MistralForSequenceClassification', 'MistralForTokenClassification', 'MistralModel', 'MobileNetV1', 'MobileNetV2', 'ModelOutput', 'NegativeBinomialLikelihood', 'NextSentencePredictorOutput', 'OPTConfig', 'OPTForCausalLM', 'OPTForSequenceClassification', 'OPTModel', 'Perceptron', 'PerceptronHistory', 'PhiConfig', 'PhiForCausalLM', 'PhiForSequenceClassification', 'PhiForTokenClassification', 'PhiModel', 'PlainDecoder', 'PolynomialRegression', 'PreActBlock', 'PreActBottleneck', 'PreActResNet', 'QuestionAnsweringModelOutput', 'Qwen2Config', 'Qwen2ForCausalLM', 'Qwen2ForSequenceClassification', 'Qwen2ForTokenClassification', 'Qwen2Model', 'Qwen3Config', 'Qwen3ForCausalLM', 'Qwen3ForSequenceClassification', 'Qwen3ForTokenClassification', 'Qwen3Model', 'RecurrentEncoder', 'RecurrentForecaster', 'RecurrentLanguageModel', 'ResNet', 'ResNetConfig', 'ResNetForImageClassification', 'ResNetModel', 'RobertaConfig', 'RobertaForMaskedLM', 'RobertaForQuestionAnswering', 'RobertaForSequenceClassification', 'RobertaForTokenClassification', 'RobertaModel', 'SentenceEncoder', 'Seq2Seq', 'Seq2SeqLMOutput', 'Seq2SeqModelOutput', 'Seq2SeqSequenceClassifierOutput', 'SequenceClassifier', 'SequenceClassifierOutput', 'SequenceClassifierOutputWithPast', 'SequenceTagger', 'SequenceToImage', 'SoftmaxRegression', 'StudentTLikelihood', 'T5Config', 'T5EncoderModel', 'T5ForConditionalGeneration', 'T5Model', 'TCN', 'TokenClassifierOutput', 'TranslationTransformer', 'VGG', 'ViTConfig', 'ViTForImageClassification', 'ViTModel', 'VisionTransformer', 'WaveNet', 'Word2Vec', 'WordVectors', 'alexnet', 'attention_maps', 'beam_search', 'binary_code', 'cbow_windows', 'chebyshev', 'compiled_steps', 'convnext_base', 'convnext_large', 'convnext_small', 'convnext_tiny', 'coverage_penalty', 'densenet121', 'densenet161', 'densenet169', 'densenet201', 'descend', 'exhaustive_code', 'fixed_capacity', 'from_torchvision', 'gaussians', 'generate', 'googlenet', 'greedy_search', 'intermediate_loss', 'interpolate_embeddings', 'kmeans', 'kmeans_plus_plus', 'least_distance', 'lloyd_step', 'margin', 'minibatch_kmeans', 'minimum_norm', 'mistake_bound', 'mobilenet_v1', 'mobilenet_v2', 'monomials', 'mu_law_decode', 'mu_law_encode', 'nearest', 'normal_equations', 'one_hot_code', 'pre_training_loss', 'preact_resnet18', 'preact_resnet34', 'preact_resnet50', 'preresnet1001', 'preresnet110', 'preresnet164', 'preresnet20', 'preresnet56', 'qr_least_squares', 'random_relu', 'recomputing', 'rectifier_network', 'resnet101', 'resnet110', 'resnet1202', 'resnet152', 'resnet18', 'resnet20', 'resnet32', 'resnet34', 'resnet44', 'resnet50', 'resnet56', 'resnext101_32x8d', 'resnext101_64x4d', 'resnext50_32x4d', 'sample', 'skipgram_pairs', 'small_encoder', 'subsample', 'teacher_forcing_share', 'vgg11', 'vgg11_bn', 'vgg13', 'vgg13_bn', 'vgg16', 'vgg16_bn', 'vgg19', 'vgg19_bn', 'vit_b_16', 'vit_b_32', 'vit_h_14', 'vit_l_16', 'vit_l_32', 'vit_s_16', 'vit_ti_16', 'wide_resnet', 'wide_resnet101_2', 'wide_resnet16_8', 'wide_resnet28_10', 'wide_resnet40_4', 'wide_resnet50_2']
+__all__ = ['AlbertConfig', 'AlbertForMaskedLM', 'AlbertForPreTraining', 'AlbertForPreTrainingOutput', 'AlbertForQuestionAnswering', 'AlbertForSequenceClassification', 'AlbertForTokenClassification', 'AlbertModel', 'AlexNet', 'AnomalyDetector', 'BahdanauDecoder', 'BartConfig', 'BartForConditionalGeneration', 'BartForSequenceClassification', 'BartModel', 'BaseModelOutput', 'BaseModelOutputWithPast', 'BaseModelOutputWithPooling', 'BasicBlock', 'BasisRegression', 'BertConfig', 'BertForMaskedLM', 'BertForNextSentencePrediction', 'BertForPreTraining', 'BertForPreTrainingOutput', 'BertForQuestionAnswering', 'BertForSequenceClassification', 'BertForTokenClassification', 'BertLMHeadModel', 'BertModel', 'Bottleneck', 'CLIPConfig', 'CLIPForImageClassification', 'CLIPModel', 'CLIPTextConfig', 'CLIPTextModel', 'CLIPTextModelWithProjection', 'CLIPVisionConfig', 'CLIPVisionModel', 'CLIPVisionModelWithProjection', 'CNBlockConfig', 'Captioner', 'CausalLMOutputWithPast', 'CifarResNet', 'CodedPerceptron', 'ConvNeXt', 'ConvNextConfig', 'ConvNextForImageClassification', 'ConvNextModel', 'DeepAR', 'DeiTConfig', 'DeiTForImageClassification', 'DeiTForImageClassificationWithTeacher', 'DeiTForImageClassificationWithTeacherOutput', 'DeiTModel', 'DenseNet', 'DistilBertConfig', 'DistilBertForMaskedLM', 'DistilBertForQuestionAnswering', 'DistilBertForSequenceClassification', 'DistilBertForTokenClassification', 'DistilBertModel', 'ElectraConfig', 'ElectraForMaskedLM', 'ElectraForPreTraining', 'ElectraForPreTrainingOutput', 'ElectraForQuestionAnswering', 'ElectraForSequenceClassification', 'ElectraForTokenClassification', 'ElectraModel', 'GPT2Config', 'GPT2ForSequenceClassification', 'GPT2ForTokenClassification', 'GPT2LMHeadModel', 'GPT2Model', 'GPTNeoConfig', 'GPTNeoForCausalLM', 'GPTNeoForSequenceClassification', 'GPTNeoModel', 'GPTNeoXConfig', 'GPTNeoXForCausalLM', 'GPTNeoXForSequenceClassification', 'GPTNeoXModel', 'GaussianLikelihood', 'GemmaConfig', 'GemmaForCausalLM', 'GemmaForSequenceClassification', 'GemmaForTokenClassification', 'GemmaModel', 'GenerationConfig', 'GoogLeNet', 'GoogLeNetOutputs', 'ImageClassifierOutput', 'IntermediateClassifier', 'KMeans', 'LeNet5', 'LeNet5Original', 'LinearRegression', 'LlamaConfig', 'LlamaForCausalLM', 'LlamaForSequenceClassification', 'LlamaForTokenClassification', 'LlamaModel', 'LogisticRegression', 'LuongDecoder', 'MLP', 'MPNetConfig', 'MPNetForMaskedLM', 'MPNetForQuestionAnswering', 'MPNetForSequenceClassification', 'MPNetForTokenClassification', 'MPNetModel', 'MambaConfig', 'MambaForCausalLM', 'MambaModel', 'MarianConfig', 'MarianMTModel', 'MarianModel', 'MarkovModel', 'MaskedLMOutput', 'MistralConfig', 'MistralForCausalLM', 'MistralForSequenceClassification', 'MistralForTokenClassification', 'MistralModel', 'MixtralConfig', 'MixtralForCausalLM', 'MixtralForSequenceClassification', 'MixtralForTokenClassification', 'MixtralModel', 'MobileNetV1', 'MobileNetV2', 'ModelOutput', 'NegativeBinomialLikelihood', 'NextSentencePredictorOutput', 'OPTConfig', 'OPTForCausalLM', 'OPTForSequenceClassification', 'OPTModel', 'Perceptron', 'PerceptronHistory', 'Phi3Config', 'Phi3ForCausalLM', 'Phi3ForSequenceClassification', 'Phi3ForTokenClassification', 'Phi3Model', 'PhiConfig', 'PhiForCausalLM', 'PhiForSequenceClassification', 'PhiForTokenClassification', 'PhiModel', 'PlainDecoder', 'PolynomialRegression', 'PreActBlock', 'PreActBottleneck', 'PreActResNet', 'QuestionAnsweringModelOutput', 'Qwen2Config', 'Qwen2ForCausalLM', 'Qwen2ForSequenceClassification', 'Qwen2ForTokenClassification', 'Qwen2Model', 'Qwen2MoeConfig', 'Qwen2MoeForCausalLM', 'Qwen2MoeForSequenceClassification', 'Qwen2MoeForTokenClassification', 'Qwen2MoeModel', 'Qwen3Config', 'Qwen3ForCausalLM', 'Qwen3ForSequenceClassification', 'Qwen3ForTokenClassification', 'Qwen3Model', 'Qwen3MoeConfig', 'Qwen3MoeForCausalLM', 'Qwen3MoeForSequenceClassification', 'Qwen3MoeForTokenClassification', 'Qwen3MoeModel', 'RecurrentEncoder', 'RecurrentForecaster', 'RecurrentLanguageModel', 'ResNet', 'ResNetConfig', 'ResNetForImageClassification', 'ResNetModel', 'RobertaConfig', 'RobertaForMaskedLM', 'RobertaForQuestionAnswering', 'RobertaForSequenceClassification', 'RobertaForTokenClassification', 'RobertaModel', 'SentenceEncoder', 'Seq2Seq', 'Seq2SeqLMOutput', 'Seq2SeqModelOutput', 'Seq2SeqSequenceClassifierOutput', 'SequenceClassifier', 'SequenceClassifierOutput', 'SequenceClassifierOutputWithPast', 'SequenceTagger', 'SequenceToImage', 'SiglipConfig', 'SiglipForImageClassification', 'SiglipModel', 'SiglipTextConfig', 'SiglipTextModel', 'SiglipVisionConfig', 'SiglipVisionModel', 'SoftmaxRegression', 'StudentTLikelihood', 'SwinConfig', 'SwinForImageClassification', 'SwinModel', 'T5Config', 'T5EncoderModel', 'T5ForConditionalGeneration', 'T5Model', 'TCN', 'TokenClassifierOutput', 'TranslationTransformer', 'VGG', 'ViTConfig', 'ViTForImageClassification', 'ViTModel', 'VisionTransformer', 'WaveNet', 'WhisperConfig', 'WhisperForConditionalGeneration', 'WhisperModel', 'Word2Vec', 'WordVectors', 'alexnet', 'attention_maps', 'beam_search', 'binary_code', 'cbow_windows', 'chebyshev', 'compiled_steps', 'convnext_base', 'convnext_large', 'convnext_small', 'convnext_tiny', 'coverage_penalty', 'densenet121', 'densenet161', 'densenet169', 'densenet201', 'descend', 'exhaustive_code', 'fixed_capacity', 'from_torchvision', 'gaussians', 'generate', 'googlenet', 'greedy_search', 'intermediate_loss', 'interpolate_embeddings', 'kmeans', 'kmeans_plus_plus', 'least_distance', 'lloyd_step', 'margin', 'minibatch_kmeans', 'minimum_norm', 'mistake_bound', 'mobilenet_v1', 'mobilenet_v2', 'monomials', 'mu_law_decode', 'mu_law_encode', 'nearest', 'normal_equations', 'one_hot_code', 'pre_training_loss', 'preact_resnet18', 'preact_resnet34', 'preact_resnet50', 'preresnet1001', 'preresnet110', 'preresnet164', 'preresnet20', 'preresnet56', 'qr_least_squares', 'random_relu', 'recomputing', 'rectifier_network', 'resnet101', 'resnet110', 'resnet1202', 'resnet152', 'resnet18', 'resnet20', 'resnet32', 'resnet34', 'resnet44', 'resnet50', 'resnet56', 'resnext101_32x8d', 'resnext101_64x4d', 'resnext50_32x4d', 'sample', 'skipgram_pairs', 'small_encoder', 'subsample', 'teacher_forcing_share', 'vgg11', 'vgg11_bn', 'vgg13', 'vgg13_bn', 'vgg16', 'vgg16_bn', 'vgg19', 'vgg19_bn', 'vit_b_16', 'vit_b_32', 'vit_h_14', 'vit_l_16', 'vit_l_32', 'vit_s_16', 'vit_ti_16', 'wide_resnet', 'wide_resnet101_2', 'wide_resnet16_8', 'wide_resnet28_10', 'wide_resnet40_4', 'wide_resnet50_2']
 def beam_search(step: Step, tokens: Tensor, state: Any = None, *, num_beams: int = 4, max_new_tokens: int = 20, eos_token_id: Ends = None, pad_token_id: int | None = None, length_penalty: float = 1.0, early_stopping: bool | str = False, num_return_sequences: int = 1, **rules: Any) -> BeamResult:
     """The best of `num_beams` continuations that are followed side by side; score = Σ log p / length^length_penalty.
 

@@ -43,6 +43,8 @@ IGNORED = re.compile(
     r"|EncDecAttention\.relative_attention_bias\.weight|(encoder|decoder)\.version)$"
 )
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 COMPANIONS = (  # files that belong to a tokeniser or to generation, copied with a model
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"),
     *("added_tokens.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "source.spm", "target.spm"),
@@ -344,9 +346,12 @@ def _listing(folder: str) -> str:
 # ------------------------------------------------------------------------------------------- writing
 
 
-def save_pretrained(model: PretrainedModel, folder: Path) -> None:
-    """Write config.json and model.safetensors; a tied matrix is written once. The files of a tokeniser come along."""
-    path = os.fspath(folder)
+def save_pretrained(model: PretrainedModel, folder: Path, max_shard_size: int | str = "5GB") -> None:
+    """Write config.json and model.safetensors; a tied matrix is written once. The files of a tokeniser come along.
+
+    max_shard_size: bytes, or a number with KB, MB or GB; what is larger is written in several files with an index.
+    """
+    path, most = os.fspath(folder), _bytes(max_shard_size)
     os.makedirs(path, exist_ok=True)
     family = FAMILIES[model.config.model_type]
     fields = {"architectures": [family.architecture(type(model).__name__)], **model.config.to_dict()}
@@ -356,13 +361,50 @@ def save_pretrained(model: PretrainedModel, folder: Path) -> None:
     tensors = {
         _respelled(name, back): p.detach() for p, names in _spellings(model) for name in _written(model, p, names)
     }
-    save_file(tensors, os.path.join(path, WEIGHTS[0]), {"format": "pt"})
+    _write_weights(tensors, path, most)
     for name in COMPANIONS if model.folder is not None and not os.path.samefile(model.folder, path) else ():
         if os.path.isfile(os.path.join(model.folder, name)):
             shutil.copyfile(os.path.join(model.folder, name), os.path.join(path, name))
     if written := model.generation_config.to_dict():
         with replacing(os.path.join(path, "generation_config.json")) as file:
             file.write(json.dumps(written, indent=2).encode())
+
+
+def _bytes(size: int | str) -> int:
+    """5_000_000_000 of "5GB"."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?B)", size, re.IGNORECASE) if isinstance(size, str) else None
+    value = int(float(found[1]) * UNITS[found[2].upper()]) if found else size
+    if not isinstance(value, int) or value < 1:
+        raise OptionError(f"max_shard_size: expected bytes, or a number with KB, MB or GB such as '5GB', got {size!r}")
+    return value
+
+
+def _write_weights(tensors: dict[str, Tensor], folder: str, most: int) -> None:
+    """One file, or shards of at most so many bytes each (a larger tensor alone) with an index; older files go."""
+    shards: list[dict[str, Tensor]] = [{}]
+    for name, tensor in tensors.items():
+        if shards[-1] and sum(map(_size, shards[-1].values())) + _size(tensor) > most:
+            shards.append({})
+        shards[-1][name] = tensor
+    index, single = os.path.join(folder, f"{WEIGHTS[0]}.index.json"), len(shards) == 1
+    names = [f"model-{i + 1:05}-of-{len(shards):05}.safetensors" for i in range(len(shards))]
+    names = [WEIGHTS[0]] if single else names
+    for name, shard in zip(names, shards, strict=True):
+        save_file(shard, os.path.join(folder, name), {"format": "pt"})
+    if not single:
+        places = {key: name for name, shard in zip(names, shards, strict=True) for key in shard}
+        total = sum(map(_size, tensors.values()))
+        with replacing(index) as file:
+            file.write(json.dumps({"metadata": {"total_size": total}, "weight_map": places}, indent=2).encode())
+    stale = {file for file in os.listdir(folder) if SHARD.fullmatch(file)} - set(names)
+    stale |= {os.path.basename(index)} if single else {WEIGHTS[0]}
+    for file in stale:
+        if os.path.isfile(os.path.join(folder, file)):
+            os.unlink(os.path.join(folder, file))
+
+
+def _size(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def _written(model: PretrainedModel, parameter: Tensor, names: list[str]) -> list[str]:

@@ -20,10 +20,13 @@ __all__ = [
     "BaseModelOutputWithPast",
     "BaseModelOutputWithPooling",
     "BertForPreTrainingOutput",
+    "CLIPOutput",
     "CausalLMOutputWithPast",
     "DeiTForImageClassificationWithTeacherOutput",
     "ElectraForPreTrainingOutput",
     "ImageClassifierOutput",
+    "MambaCausalLMOutput",
+    "MambaOutput",
     "MaskedLMOutput",
     "ModelOutput",
     "NextSentencePredictorOutput",
@@ -33,7 +36,9 @@ __all__ = [
     "Seq2SeqSequenceClassifierOutput",
     "SequenceClassifierOutput",
     "SequenceClassifierOutputWithPast",
+    "TextModelOutput",
     "TokenClassifierOutput",
+    "VisionModelOutput",
 ]
 
 Layers = tuple[Tensor, ...] | None
@@ -162,6 +167,14 @@ class BaseModelOutputWithPast(ModelOutput):
     attentions: Layers
 
 
+class MambaOutput(ModelOutput):
+    """last_hidden_state (B, T, C), cache_params: the state after the last token."""
+
+    last_hidden_state: Tensor
+    cache_params: Any
+    hidden_states: Layers
+
+
 class Seq2SeqModelOutput(ModelOutput):
     """last_hidden_state (B, T, C) of the decoder, what it and the encoder computed on the way."""
 
@@ -215,6 +228,15 @@ class CausalLMOutputWithPast(ModelOutput):
     past_key_values: Cache | None
     hidden_states: Layers
     attentions: Layers
+
+
+class MambaCausalLMOutput(ModelOutput):
+    """loss () of the next tokens if there were labels, logits (B, T, V), cache_params: the state after the last token."""
+
+    loss: Tensor | None
+    logits: Tensor
+    cache_params: Any
+    hidden_states: Layers
 
 
 class SequenceClassifierOutputWithPast(CausalLMOutputWithPast):
@@ -277,3 +299,33 @@ class DeiTForImageClassificationWithTeacherOutput(ModelOutput):
     distillation_logits: Tensor
     hidden_states: Layers
     attentions: Layers
+
+
+class TextModelOutput(ModelOutput):
+    """text_embeds (B, P) of a text, last_hidden_state (B, T, C); the rest as in `BaseModelOutput`."""
+
+    text_embeds: Tensor
+    last_hidden_state: Tensor
+    hidden_states: Layers
+    attentions: Layers
+
+
+class VisionModelOutput(ModelOutput):
+    """image_embeds (B, P) of an image, last_hidden_state (B, T, C); the rest as in `BaseModelOutput`."""
+
+    image_embeds: Tensor
+    last_hidden_state: Tensor
+    hidden_states: Layers
+    attentions: Layers
+
+
+class CLIPOutput(ModelOutput):
+    """logits_per_image (images, texts), its transpose, what they are products of, and what the two models returned."""
+
+    loss: Tensor | None
+    logits_per_image: Tensor
+    logits_per_text: Tensor
+    text_embeds: Tensor
+    image_embeds: Tensor
+    text_model_output: BaseModelOutputWithPooling
+    vision_model_output: BaseModelOutputWithPooling

@@ -161,9 +161,12 @@ class PretrainedModel(nn.Module):
         """The model of a Hugging Face folder as this class; see `weft.models.from_pretrained`."""
         return from_pretrained(folder, architecture=cls, strict=strict, **changes)
 
-    def save_pretrained(self, folder: Path) -> None:
-        """Write config.json and model.safetensors, as Hugging Face's programs read them, and the tokeniser, if any."""
-        save_pretrained(self, folder)
+    def save_pretrained(self, folder: Path, max_shard_size: int | str = "5GB") -> None:
+        """Write config.json and model.safetensors, as Hugging Face's programs read them, and the tokeniser, if any.
+
+        max_shard_size: bytes, or a number with KB, MB or GB; what is larger is written in several files with an index.
+        """
+        save_pretrained(self, folder, max_shard_size)
 
     def watched(
         self, output_attentions: bool | None = None, output_hidden_states: bool | None = None

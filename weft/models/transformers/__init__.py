@@ -25,6 +25,13 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("ElectraConfig", "ElectraForMaskedLM", "ElectraForPreTraining", "ElectraForQuestionAnswering"),
         *("ElectraForSequenceClassification", "ElectraForTokenClassification", "ElectraModel"),
     ),
+    "experts": (
+        *(
+            f"{name}{part}"
+            for name in ("Mixtral", "Qwen2Moe", "Qwen3Moe")
+            for part in ("Config", "ForCausalLM", "ForSequenceClassification", "ForTokenClassification", "Model")
+        ),
+    ),
     "gemma": (
         *("GemmaConfig", "GemmaForCausalLM", "GemmaForSequenceClassification", "GemmaForTokenClassification"),
         "GemmaModel",
@@ -41,17 +48,23 @@ _NAMES: dict[str, tuple[str, ...]] = {
             for part in ("Config", "ForCausalLM", "ForSequenceClassification", "ForTokenClassification", "Model")
         ),
     ),
+    "mamba": ("MambaConfig", "MambaForCausalLM", "MambaModel"),
     "mpnet": (
         *("MPNetConfig", "MPNetForMaskedLM", "MPNetForQuestionAnswering", "MPNetForSequenceClassification"),
         *("MPNetForTokenClassification", "MPNetModel"),
     ),
     "opt": ("OPTConfig", "OPTForCausalLM", "OPTForSequenceClassification", "OPTModel"),
     "phi": (*("PhiConfig", "PhiForCausalLM", "PhiForSequenceClassification", "PhiForTokenClassification", "PhiModel"),),
+    "phi3": (
+        *("Phi3Config", "Phi3ForCausalLM", "Phi3ForSequenceClassification", "Phi3ForTokenClassification"),
+        "Phi3Model",
+    ),
     "roberta": (
         *("RobertaConfig", "RobertaForMaskedLM", "RobertaForQuestionAnswering", "RobertaForSequenceClassification"),
         *("RobertaForTokenClassification", "RobertaModel"),
     ),
     "t5": ("T5Config", "T5EncoderModel", "T5ForConditionalGeneration", "T5Model"),
+    "whisper": ("WhisperConfig", "WhisperForConditionalGeneration", "WhisperModel"),
 }
 
 __all__ = [name for names in _NAMES.values() for name in names]

@@ -41,6 +41,7 @@ class AlbertConfig(BertConfig):
     """The sizes of albert-base by default; num_hidden_layers are spread evenly over num_hidden_groups."""
 
     model_type: ClassVar[str] = "albert"
+    positions_known: ClassVar[tuple[str, ...]] = ("absolute",)
     sizes: ClassVar[tuple[str, ...]] = (*BertConfig.sizes, "embedding_size", "num_hidden_groups", "inner_group_num")
 
     vocab_size: int = 30000

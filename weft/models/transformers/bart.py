@@ -119,11 +119,11 @@ class BartAttention(nn.Module):
 
     random_in_training = True
 
-    def __init__(self, config: BartConfig, heads: int) -> None:
+    def __init__(self, config: Any, heads: int, key_bias: bool = True) -> None:
         super().__init__()
         self.heads, self.dropout = heads, config.attention_dropout
         for name in ("k_proj", "v_proj", "q_proj", "out_proj"):
-            self.add_module(name, nn.Linear(config.d_model, config.d_model))
+            self.add_module(name, nn.Linear(config.d_model, config.d_model, bias=key_bias or name != "k_proj"))
 
     def pairs(self, x: Tensor) -> KeyValues:
         return KeyValues(split_heads(self.k_proj(x), self.heads), split_heads(self.v_proj(x), self.heads))

@@ -10,6 +10,7 @@ Keys are those of transformers. bert-base (12 layers, width 768) has 109,482,240
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -51,17 +52,24 @@ __all__ = [
 ]
 
 F = nn.functional
+POSITIONS = ("absolute", "relative_key", "relative_key_query")
 
 
 @dataclass(kw_only=True)
 class BertConfig(Config):
-    """The sizes of bert-base by default. is_decoder: whether a place sees those before it alone (model_type bert)."""
+    """The sizes of bert-base by default. is_decoder: whether a place sees those before it alone (model_type bert).
+
+    position_embedding_type: "absolute", or what scores add for the distance of two places, beside the table of positions
+    that all have: q_i · d_{i−j} ("relative_key", Shaw et al., 2018), and k_j · d_{i−j} too ("relative_key_query", Huang et
+    al., 2020). transformers 5 no longer reads the latter two.
+    """
 
     model_type: ClassVar[str] = "bert"
     sizes: ClassVar[tuple[str, ...]] = (
         *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
         *("max_position_embeddings", "type_vocab_size"),
     )
+    positions_known: ClassVar[tuple[str, ...]] = POSITIONS
     after_padding: ClassVar[bool] = False  # positions count from pad_token_id + 1, padding stays at pad_token_id
 
     vocab_size: int = 30522
@@ -83,10 +91,10 @@ class BertConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.position_embedding_type != "absolute" or self.add_cross_attention:
+        if self.position_embedding_type not in self.positions_known or self.add_cross_attention:
             raise OptionError(
-                f"{type(self).__name__}: expected position_embedding_type 'absolute' and add_cross_attention false, got "
-                f"{self.position_embedding_type!r} and {self.add_cross_attention}"
+                f"{type(self).__name__}: expected position_embedding_type among {', '.join(self.positions_known)} and "
+                f"add_cross_attention false, got {self.position_embedding_type!r} and {self.add_cross_attention}"
             )
         if self.is_decoder and self.model_type != "bert":
             raise OptionError(f"{type(self).__name__}: expected is_decoder false; of these families BERT alone has it")
@@ -143,7 +151,7 @@ class BertEmbeddings(nn.Module):
 
 
 class BertSelfAttention(nn.Module):
-    """Heads of softmax(q kᵀ/√D) v. Shape: (B, T, C) → (B, T, C)"""
+    """Heads of softmax((q kᵀ + distances)/√D) v, distances only where the config has them. Shape: (B, T, C) → (B, T, C)"""
 
     random_in_training = True
 
@@ -152,10 +160,24 @@ class BertSelfAttention(nn.Module):
         self.heads, self.dropout = config.num_attention_heads, config.attention_probs_dropout_prob
         for name in ("query", "key", "value"):
             self.add_module(name, nn.Linear(config.hidden_size, config.hidden_size))
+        self.kind, most = config.position_embedding_type, config.max_position_embeddings
+        if self.kind != "absolute":
+            self.distance_embedding = nn.Embedding(2 * most - 1, config.hidden_size // self.heads)
 
     def forward(self, x: Tensor, seen: Visible) -> Tensor:
         q, k, v = (split_heads(part(x), self.heads) for part in (self.query, self.key, self.value))
-        return attend(q, KeyValues(k, v), seen, dropout=self.dropout if self.training else 0.0)
+        bias = None if self.kind == "absolute" else self._distances(q, k)
+        return attend(q, KeyValues(k, v), seen, bias=bias, dropout=self.dropout if self.training else 0.0)
+
+    def _distances(self, q: Tensor, k: Tensor) -> Tensor:
+        """q_i · d_{i−j}/√D, and k_j · d_{i−j}/√D with relative_key_query. Shape: (B, H, T, D) twice → (B, H, T, T)"""
+        place, table = weft.arange(q.shape[-2]), self.distance_embedding
+        zero = (table.num_embeddings - 1) // 2  # the row of distance 0
+        rows = table(place.unsqueeze(-1) - place + zero)  # (T, T, D)
+        found = weft.einsum("bhid,ijd->bhij", q, rows)
+        if self.kind == "relative_key_query":
+            found = found + weft.einsum("bhjd,ijd->bhij", k, rows)
+        return found / math.sqrt(q.shape[-1])
 
 
 class BertOutput(nn.Module):

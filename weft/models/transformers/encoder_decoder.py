@@ -152,6 +152,7 @@ class EncoderDecoder(PretrainedModel):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         *,
+        decoder_input_ids: Tensor | None = None,
         generation_config: GenerationConfig | None = None,
         use_cache: bool = True,
         compiled: bool = False,
@@ -159,16 +160,21 @@ class EncoderDecoder(PretrainedModel):
     ) -> Tensor:
         """What the decoder writes about a source, start token included; options as in `CausalLM.generate`.
 
-        compiled: the step of one token as a plan, made at the first use. Shape: (B, S) → (B · num_return_sequences, T)
+        decoder_input_ids: what it has written already, the start token unless given. compiled: the step of one token as a
+        plan, made at the first use. Shape: (B, S), (B, T₀) → (B · num_return_sequences, T)
         """
-        options = chosen_options(self, generation_config, options, 1, self.most_places)
-        if attention_mask is None:
+        written = 1 if decoder_input_ids is None else decoder_input_ids.shape[1]
+        options = chosen_options(self, generation_config, options, written, self.most_places)
+        if attention_mask is None and not input_ids.is_floating_point():  # sounds have no padding token
             attention_mask = mask_of_padding(input_ids, options["pad_token_id"], options["eos_token_id"])
-        first = weft.full((len(input_ids), 1), self.config.decoder_start_token_id or 0, dtype=weft.int64)
+        first = decoder_input_ids
+        if first is None:
+            first = weft.full((len(input_ids), 1), self.config.decoder_start_token_id or 0, dtype=weft.int64)
         with weft.no_grad():
             state = self.start(input_ids, attention_mask)
         choice = {"use_cache": use_cache, "compiled": compiled}
-        step = chosen_steps(self, self._all, options["max_new_tokens"], self.most_places, **choice)
+        places = options["max_new_tokens"] + written - 1
+        step = chosen_steps(self, self._all, places, self.most_places, **choice)
         return generate(step, first, state, **options)
 
     def _all(self, tokens: Tensor, state: SourceState) -> Tensor:

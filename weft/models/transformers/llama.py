@@ -13,7 +13,7 @@ Size([1, 3, 65])
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -70,6 +70,8 @@ class LlamaConfig(RotaryConfig):
     query_norm: ClassVar[bool] = False  # Qwen3 normalises every head of queries and keys
     norm_class: ClassVar[type[nn.Module]] = nn.RMSNorm
     scaled_embeddings: ClassVar[bool] = False  # Gemma's are times √C
+    resid_pdrop: ClassVar[float] = 0.0  # Phi-3 has dropout of what layers add
+    turns_a_share: ClassVar[bool] = False  # Phi-3's partial_rotary_factor may be less than 1
 
     vocab_size: int = 32000
     intermediate_size: int = 11008
@@ -95,10 +97,12 @@ class LlamaConfig(RotaryConfig):
                 f"{type(self).__name__}: num_key_value_heads {self.num_key_value_heads} does not divide "
                 f"num_attention_heads {self.num_attention_heads}"
             )
-        if self.turned != self.head_dim:  # transformers passes over the field here and turns all features
+        if (
+            self.turned != self.head_dim and not self.turns_a_share
+        ):  # transformers passes over the field here and turns all features
             raise OptionError(
                 f"{type(self).__name__}: partial_rotary_factor must be 1, got {self.partial_rotary_factor}; "
-                "models of type phi and gpt_neox have others"
+                "models of type phi, phi3 and gpt_neox have others"
             )
 
     @classmethod
@@ -172,20 +176,35 @@ class LlamaAttention(RotaryAttention):
             self.add_module(name, norm)
 
 
-class LlamaLayer(nn.Module):
-    """x ← x + attention(norm(x)), x ← x + SwiGLU(norm(x))."""
+def feed_forward(config: LlamaConfig, number: int) -> nn.Module:
+    """W_down (φ(W_gate x) ∘ W_up x), in every layer."""
+    return GatedFeedForward(config.hidden_size, config.intermediate_size, config.hidden_act, config.mlp_bias)
 
-    def __init__(self, config: LlamaConfig) -> None:
+
+class LlamaLayer(nn.Module):
+    """x ← x + attention(norm(x)), x ← x + block(norm(x)).
+
+    attention_class, block: what makes the two of a config, the block of the number of the layer as well. block_name: that
+    of the block in files.
+    """
+
+    attention_class: ClassVar[type[RotaryAttention]] = LlamaAttention
+    block: ClassVar[Callable[[Any, int], nn.Module]] = staticmethod(feed_forward)
+    block_name: ClassVar[str] = "mlp"
+
+    def __init__(self, config: LlamaConfig, number: int) -> None:
         super().__init__()
-        self.self_attn = LlamaAttention(config)
-        self.mlp = GatedFeedForward(config.hidden_size, config.intermediate_size, config.hidden_act, config.mlp_bias)
+        self.self_attn = self.attention_class(config)
+        self.add_module(self.block_name, self.block(config, number))
         self.input_layernorm = config.norm_class(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = config.norm_class(config.hidden_size, eps=config.rms_norm_eps)
+        self.dropout = nn.Dropout(config.resid_pdrop)
 
     def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
         y, pairs = self.self_attn(self.input_layernorm(x), turns, seen, past)
-        x = x + y
-        return x + self.mlp(self.post_attention_layernorm(x)), pairs
+        x = x + self.dropout(y)
+        block = getattr(self, self.block_name)
+        return x + self.dropout(block(self.post_attention_layernorm(x))), pairs
 
 
 class LlamaModel(CausalBody):
@@ -193,11 +212,13 @@ class LlamaModel(CausalBody):
 
     config_class: ClassVar[type[Config]] = LlamaConfig
     body = "model"
+    layer_class: ClassVar[type[LlamaLayer]] = LlamaLayer
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
-        self.layers = nn.ModuleList(LlamaLayer(config) for _ in range(config.num_hidden_layers))
+        layers = (self.layer_class(config, number) for number in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(layers)
         self.norm = config.norm_class(config.hidden_size, eps=config.rms_norm_eps)
         self.scale = math.sqrt(config.hidden_size) if config.scaled_embeddings else 1.0
         self.rotary = config.rotary

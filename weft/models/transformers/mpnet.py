@@ -39,6 +39,7 @@ class MPNetConfig(BertConfig):
     """The sizes of mpnet-base by default; there are no segments."""
 
     model_type: ClassVar[str] = "mpnet"
+    positions_known: ClassVar[tuple[str, ...]] = ("absolute",)
     sizes: ClassVar[tuple[str, ...]] = (
         *(name for name in BertConfig.sizes if name != "type_vocab_size"),
         "relative_attention_num_buckets",

@@ -38,7 +38,8 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class RotaryAttention(nn.Module):
     """W_O [heads of softmax((R_i q)(R_j k)ᵀ/√D) v] with grouped queries; abstract. Shape: (B, T, C) → (B, T, C)
 
-    Subclasses make q_proj, k_proj, v_proj and the layers of `names`: norms of queries and keys (or None), and W_O.
+    Subclasses make q_proj, k_proj, v_proj (or qkv_proj, all three in one matrix) and the layers of `names`: norms of
+    queries and keys (or None), and W_O.
     """
 
     random_in_training = True
@@ -49,12 +50,21 @@ class RotaryAttention(nn.Module):
 
     def forward(self, x: Tensor, turns: tuple[Tensor, Tensor], seen: Visible, past: Past) -> tuple[Tensor, KeyValues]:
         query_norm, key_norm, output = (getattr(self, name) for name in self.names)
-        q, k = split_heads(self.q_proj(x), self.heads), split_heads(self.k_proj(x), self.groups)
+        q, k, v = self._projected(x)
+        q, k, v = split_heads(q, self.heads), split_heads(k, self.groups), split_heads(v, self.groups)
         if query_norm is not None:
             q, k = query_norm(q), key_norm(k)
-        pairs = past.append(rotate_halves(k, *turns), split_heads(self.v_proj(x), self.groups))
+        pairs = past.append(rotate_halves(k, *turns), v)
         y = attend(rotate_halves(q, *turns), pairs, seen, dropout=self.dropout if self.training else 0.0)
         return output(y), pairs
+
+    def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, heads side by side. Shape: (B, T, C) → (B, T, H · D), (B, T, G · D) twice"""
+        if "qkv_proj" not in self._modules:
+            return self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        both = self.qkv_proj(x)
+        size = both.shape[-1] // (self.heads + 2 * self.groups)
+        return both.split([self.heads * size, self.groups * size, self.groups * size], -1)
 
 
 @dataclass(frozen=True)

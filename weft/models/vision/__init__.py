@@ -1,11 +1,16 @@
-"""Networks that read images, under torchvision's names, and two under Hugging Face's."""
+"""Networks that read images, under torchvision's names, and some under Hugging Face's."""
 
 from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "alex_net": ("AlexNet", "alexnet"),
     "captioning": ("Captioner", "SequenceToImage", "coverage_penalty", "small_encoder"),
+    "clip": (
+        *("CLIPConfig", "CLIPForImageClassification", "CLIPModel", "CLIPTextConfig", "CLIPTextModel"),
+        *("CLIPTextModelWithProjection", "CLIPVisionConfig", "CLIPVisionModel", "CLIPVisionModelWithProjection"),
+    ),
     "convnext": (*("CNBlockConfig", "ConvNeXt", "convnext_tiny", "convnext_small", "convnext_base", "convnext_large"),),
+    "convnext_hf": ("ConvNextConfig", "ConvNextForImageClassification", "ConvNextModel"),
     "densenet": ("DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"),
     "google_net": ("GoogLeNet", "GoogLeNetOutputs", "googlenet"),
     "lenet": ("LeNet5", "LeNet5Original"),
@@ -21,6 +26,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("preresnet20", "preresnet56", "preresnet110", "preresnet164", "preresnet1001"),
         *("wide_resnet", "wide_resnet16_8", "wide_resnet28_10", "wide_resnet40_4"),
     ),
+    "siglip": (
+        *("SiglipConfig", "SiglipForImageClassification", "SiglipModel", "SiglipTextConfig", "SiglipTextModel"),
+        *("SiglipVisionConfig", "SiglipVisionModel"),
+    ),
+    "swin": ("SwinConfig", "SwinForImageClassification", "SwinModel"),
     "vgg": ("VGG", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn"),
     "vit": (
         *("VisionTransformer", "interpolate_embeddings", "vit_ti_16", "vit_s_16", "vit_b_16", "vit_b_32"),
