@@ -24,10 +24,10 @@ PLACES = """
     weft weft.Tensor weft.array_api weft.array_api.fft weft.array_api.linalg weft.autograd weft.autograd.Function
     weft.autograd.forward_ad weft.autograd.function weft.autograd.functional weft.autograd.graph weft.backends
     weft.compiler weft.cuda weft.data weft.data.augment weft.data.sources weft.data.synthetic weft.data.text
-    weft.distributions weft.distributions.Distribution weft.distributions.constraints weft.distributions.kl
+    weft.distributed weft.distributions weft.distributions.Distribution weft.distributions.constraints weft.distributions.kl
     weft.distributions.transforms weft.distributions.utils weft.errors weft.fft weft.func weft.graphs weft.inspect weft.integrate weft.io
     weft.linalg weft.masked weft.metrics weft.models weft.models.supervised weft.nn weft.nn.Module weft.nn.functional
-    weft.nn.init weft.nn.utils weft.nn.utils.clip_grad weft.nn.utils.parametrizations weft.nn.utils.parametrize
+    weft.nn.init weft.nn.parallel weft.nn.utils weft.nn.utils.clip_grad weft.nn.utils.parametrizations weft.nn.utils.parametrize
     weft.nn.utils.rnn weft.optim weft.optim.Optimizer weft.optim.lr_scheduler weft.optim.swa_utils
     weft.random weft.recipes weft.signal.windows weft.sklearn weft.sparse weft.special weft.testing
     weft.train weft.train.Trainer weft.train.callbacks weft.train.methods weft.utils.checkpoint

@@ -11,6 +11,7 @@ Tensors and what can be computed with them are here: weft.tensor, weft.zeros, we
     weft.models         networks with their papers           weft.recipes        results that can be repeated
     weft.metrics        figures of predictions               weft.inspect        looking inside a network
     weft.graphs         graphs: spectra, classics, tasks, layers
+    weft.distributed    several processes over MPI           weft.nn.parallel    models that they train together
     weft.io             safetensors, PyTorch's and Hugging Face's files          weft.sklearn   scikit-learn's interface
 
 help(weft.nn.Linear) and the like explain formulas, arguments and shapes; the command `weft` trains and shows recipes.
@@ -54,7 +55,7 @@ from .tape.modes import is_anomaly_enabled, is_grad_enabled, is_inference_mode_e
 from .tensor import Tensor
 
 if _TYPE_CHECKING:
-    from . import array_api, compiler, data, distributions, graphs, inspect, io, masked, nn, optim, testing  # noqa: F401
+    from . import array_api, compiler, data, distributed, distributions, graphs, inspect, io, masked, nn, optim, testing  # noqa: F401
     from .compiler.compiled import compile  # noqa: F401
     from .io import load, save  # noqa: F401
 
@@ -71,6 +72,7 @@ _PACKAGES = (
         "array_api",
         "compiler",
         "data",
+        "distributed",
         "distributions",
         "graphs",
         "inspect",

@@ -12,6 +12,7 @@ Tensors and what can be computed with them are here: weft.tensor, weft.zeros, we
     weft.models         networks with their papers           weft.recipes        results that can be repeated
     weft.metrics        figures of predictions               weft.inspect        looking inside a network
     weft.graphs         graphs: spectra, classics, tasks, layers
+    weft.distributed    several processes over MPI           weft.nn.parallel    models that they train together
     weft.io             safetensors, PyTorch's and Hugging Face's files          weft.sklearn   scikit-learn's interface
 
 help(weft.nn.Linear) and the like explain formulas, arguments and shapes; the command `weft` trains and shows recipes."""
@@ -79,6 +80,7 @@ from weft.nn.functional.ctc import ctc_loss as ctc_loss
 from weft import cuda as cuda
 from weft import data as data
 from weft.device import device as device
+from weft import distributed as distributed
 from weft import distributions as distributions
 from weft.nn.functional.dropout import dropout as dropout
 from weft.dtypes import dtype as dtype

@@ -10,6 +10,8 @@ __all__ = [
     "AutogradError",
     "ConditionError",
     "DeviceError",
+    "DistributedError",
+    "DistributedTimeoutError",
     "DivisionError",
     "DtypeError",
     "EntryError",
@@ -47,6 +49,14 @@ class DtypeError(WeftError, RuntimeError, TypeError):
 
 class DeviceError(WeftError, RuntimeError):
     """Tensors on different devices, or a device that is not there."""
+
+
+class DistributedError(WeftError, RuntimeError):
+    """Processes that do not do the same: another call, other sizes, or a call that one of them gave up."""
+
+
+class DistributedTimeoutError(DistributedError, TimeoutError):
+    """A process that did not come to a call of all within the time."""
 
 
 class IndexRangeError(WeftError, IndexError, RuntimeError):

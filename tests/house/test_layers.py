@@ -28,6 +28,7 @@ LAYERS = {
     "transforms": "autograd func utils.checkpoint",
     "front door": "weft",  # what is imported with it; the rest it names by `later`
     "compiler": "compiler",
+    "processes": "distributed",
     "layers": "nn",
     "optimisers, distributions": "optim distributions integrate masked array_api testing",
     "files, looking inside": "io inspect",

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import ArgumentError, OptionError, UnsupportedError
 from ..ops.create.sample import Generator, generator_of
+from ..runtime.cluster.world import launched_size, world_rank
 from ..tensor import Tensor
 
 __all__ = [
@@ -297,7 +298,7 @@ def stream_of(seed: int, epoch: int) -> Generator:
 
 def world_and_rank() -> tuple[int, int]:
     """How many processes train together and which one this is, as launchers say in the environment."""
-    return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    return int(os.environ.get("WORLD_SIZE", launched_size())), int(os.environ.get("RANK", world_rank()))
 
 
 def _positive(name: str, value: Any) -> int:

@@ -47,4 +47,4 @@ _explain_arguments(
     (value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Module)),  # noqa: F405
     {"device, dtype": "where parameters are made, and their element type; by default the CPU and the default type"},
 )
-__getattr__, __dir__ = _later(__name__)
+__getattr__, __dir__ = _later(__name__, ("parallel",))

@@ -257,6 +257,7 @@ from weft.nn.beyond.scores import nadaraya_watson_classify as nadaraya_watson_cl
 from weft.nn.beyond.sampled_softmax import negative_sampling_loss as negative_sampling_loss
 from weft.nn.beyond.sampled_softmax import noise_contrastive_loss as noise_contrastive_loss
 from weft.nn.modules.dropout import noisy_weights as noisy_weights
+from weft.nn import parallel as parallel
 from weft.nn.beyond.softmax_tree import path_lengths as path_lengths
 from weft.nn.beyond.sparse_attention import positive_elu as positive_elu
 from weft.nn.beyond.search import recall_curve as recall_curve

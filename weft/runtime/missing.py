@@ -60,7 +60,7 @@ GAPS = (
     Gap(
         """cuda.* mps xpu mtia cpu accelerator AcceleratorError OutOfMemoryError Stream Event get_device_module
         is_vulkan_available cudnn_* miopen_* mkldnn_* batch_norm_backward_* batch_norm_elemt batch_norm_gather_*
-        batch_norm_stats batch_norm_update_stats nn.DataParallel nn.parallel nn.attention.*""",
+        batch_norm_stats batch_norm_update_stats nn.DataParallel nn.attention.*""",
         "Weft computes on the CPU",
         "`device`('cpu') is the one device; `set_num_threads` says how many cores work",
     ),
@@ -70,10 +70,10 @@ GAPS = (
         "`train.Trainer` takes precision='bf16-mixed' or '16-mixed'; `train.precision.GradScaler` scales losses by hand",
     ),
     Gap(
-        """distributed multiprocessing futures Future fork wait is_distributed init_num_threads
+        """multiprocessing futures Future fork wait is_distributed init_num_threads
         prepare_multiprocessing_environment get_num_interop_threads set_num_interop_threads""",
-        "Weft trains in one process, on all of its threads",
-        "`set_num_threads` for threads, `data.DataLoader` with num_workers for processes that load",
+        "a process of Weft uses all of its threads",
+        "`set_num_threads` for threads, `distributed` for processes that train together, `data.DataLoader` with num_workers for processes that load",
     ),
     Gap(
         """int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7 bit bits* float8_* float4_*

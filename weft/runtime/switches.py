@@ -33,6 +33,11 @@ SWITCHES = {
         Switch(
             "WEFT_TRUST_DATA", "0", "1: data files whose digests are not the published ones are read, with a warning"
         ),
+        Switch(
+            "WEFT_DISTRIBUTED_TIMEOUT",
+            "300",
+            "seconds that a rank waits for the others before it says which is missing",
+        ),
         Switch("WEFT_DEBUG", "", "1: a command that fails shows the whole traceback"),
         Switch(
             "WEFT_CACHE_DIR", "", "the folder of compiled kernels; not set: weft/kernels in the user's cache folder"

@@ -156,8 +156,9 @@ class Plan:
         found: collections.Counter[str] = collections.Counter()
         for slot in self.slots:
             if isinstance(slot.step, HostCall):
-                works = not isinstance(slot.step, Repeat) and any(v.size for v in slot.step.node.outputs)
-                found.update({slot.step.node.op.name: 1} if works else {})
+                node = slot.step.node
+                works = not (isinstance(slot.step, Repeat) or node.op.shared) and any(v.size for v in node.outputs)
+                found.update({node.op.name: 1} if works else {})
                 for inner in slot.step.plans:
                     found.update(inner.host_work())
         return found

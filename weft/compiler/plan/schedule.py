@@ -294,6 +294,14 @@ def arrange(
 
     while ready:
         picked = None
+        urgent = next((n for n in ready if isinstance(steps[n], HostCall) and steps[n].node.op.urgent), None)
+        if urgent is not None:
+            if phase.writers or phase.checks:
+                phase, number = _Phase(), number + 1
+            slots.append(Slot(steps[urgent], number))
+            number += 1
+            done(urgent)
+            continue
         for n in ready[: LOOKAHEAD if reorder else 1]:
             step = steps[n]
             if isinstance(step, HostCall):

@@ -177,9 +177,11 @@ class BatchNorm3d(BatchNorm):
 
 
 class SyncBatchNorm(BatchNorm):
-    """Batch normalisation over all workers; with one process it is `BatchNorm` of any rank. Shape: (N, C, *).
+    """Batch normalisation over the parts of a batch that all ranks have; alone it is `BatchNorm` of any rank. Shape: (N, C, *).
 
-    process_group: accepted for PyTorch's sake; there is one process
+    Means m_r and mean squares about them v_r of n_r elements on rank r are put together, with n = Σ n_r:
+    μ = Σ n_r m_r / n,  σ² = Σ n_r (v_r + (m_r − μ)²) / n; gradients pass through the exchange. Parts may differ in size.
+    process_group: the ranks; all of them by default
 
     >>> nn.SyncBatchNorm(3)(weft.randn(8, 3, 4)).shape
     weft.Size([8, 3, 4])
@@ -205,6 +207,25 @@ class SyncBatchNorm(BatchNorm):
         if input.ndim < 2:
             raise ShapeError(f"expected at least 2D input (got {input.ndim}D input)")
 
+    def forward(self, input: Tensor) -> Tensor:
+        group = self._group() if self.training else None
+        if group is None or group.size == 1:
+            return super().forward(input)
+        self._check_input_dim(input)
+        mean, variance, count = joined_statistics(input, group)  # (C,), (C,), the number of elements of all ranks
+        if self.track_running_stats:
+            factor = self._counted()
+            with weft.no_grad():
+                unbiased = variance.detach() * (count / (count - 1).clamp(min=1))
+                for running, new in ((self.running_mean, mean.detach()), (self.running_var, unbiased)):
+                    running.copy_(running * (1 - factor) + factor * new.to(running.dtype))
+        return F.batch_norm(input, mean, variance, self.weight, self.bias, False, 0.0, self.eps)
+
+    def _group(self) -> Any:
+        from ...distributed.groups import is_initialized, require_group
+
+        return require_group(self.process_group, "SyncBatchNorm") if is_initialized() else None
+
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The module with every batch normalisation in it replaced; parameters and buffers are the same objects."""
@@ -218,6 +239,25 @@ class SyncBatchNorm(BatchNorm):
         for name, child in module.named_children():
             out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return out
+
+
+def joined_statistics(input: Tensor, group: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and variance of each channel over the parts of all ranks, and how many elements a channel has."""
+    from ...ops.collective.exchange import exchanged
+
+    input = input if input.element_size() > 2 else input.float()
+    dims = [d for d in range(input.ndim) if d != 1]
+    channels, count = input.shape[1], input.numel() // max(input.shape[1], 1)
+    mean = input.mean(dims) if count else input.sum(dims)  # (C,); an empty part has weight 0
+    around = (input - mean.reshape(1, channels, *[1] * (input.ndim - 2))).square()
+    spread = around.mean(dims) if count else around.sum(dims)
+    share = mean.detach().new_full((1,), count)
+    rows = exchanged(weft.cat([mean, spread, share]), "all_gather", group)  # (ranks, 2 C + 1)
+    counts = rows[:, 2 * channels :].detach()  # (ranks, 1)
+    total = counts.sum()
+    weights, means, spreads = counts / total, rows[:, :channels], rows[:, channels : 2 * channels]
+    mean = (weights * means).sum(0)
+    return mean, (weights * (spreads + (means - mean).square())).sum(0), total
 
 
 class InstanceNorm(RunningNorm):

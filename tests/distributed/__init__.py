@@ -1,0 +1,1 @@
+"""Several processes over MPI: calls of all ranks, training together, faults, checkpoints."""

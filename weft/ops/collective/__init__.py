@@ -1,0 +1,1 @@
+"""Operations that several processes do together: sums, copies and exchanges of tensors over all ranks of a group."""

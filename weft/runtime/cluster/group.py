@@ -1,0 +1,120 @@
+"""A group of processes: its channels, the order of its calls, and who makes them (a second thread, where asked)."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import DistributedError
+from .waiting import Watch, differing
+from .world import mpi
+
+__all__ = ["Group", "courier"]
+
+FORM = 240  # bytes of a form when it is compared
+
+
+class Courier:
+    """Makes calls one after another in a thread of its own, so that computing goes on beside them."""
+
+    def __init__(self) -> None:
+        self.thread: concurrent.futures.ThreadPoolExecutor | None = None
+        self.last: concurrent.futures.Future | None = None
+        self.lock = threading.Lock()
+
+    def start(self, job: Callable[[], Any]) -> concurrent.futures.Future:
+        """Have a call made after all that were started before."""
+        with self.lock:
+            if self.thread is None:
+                self.thread = concurrent.futures.ThreadPoolExecutor(1, "weft-courier")
+            self.last = self.thread.submit(job)
+            return self.last
+
+    def run(self, job: Callable[[], Any]) -> Any:
+        """Make a call now, or after those that were started before."""
+        last = self.last
+        return job() if last is None or last.done() else self.start(job).result()
+
+
+courier = Courier()
+
+
+class Group:
+    """Processes that make calls together. `ranks` are their numbers in the world, `rank` the own place among them.
+
+    Alone (size 1) there are no channels, and nobody may be asked for anything.
+    """
+
+    def __init__(self, ranks: Sequence[int], own: int, communicator: Any, seconds: float, label: str = "world") -> None:
+        self.ranks, self.rank, self.seconds, self.label = tuple(ranks), own, seconds, label
+        self.communicator, self.calls, self.alike = communicator, 0, set()
+        self.token: Any = None  # orders the calls of a compiled plan
+        self.watch: Watch | None = None
+        if communicator is not None:
+            self.checks = communicator.Dup()
+            self.watch = Watch(communicator.Dup(), self.ranks, own)
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+    def __deepcopy__(self, memo: Any) -> Group:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<group {self.label} of ranks {', '.join(map(str, self.ranks))}>"
+
+    def call(self, form: str, start: Callable[[Any], Any], seconds: float | None = None) -> None:
+        """One call of all: `start(communicator)` gives the request (or requests) that is waited for.
+
+        The first call of each form is compared with those of the other processes as text; later ones by a number that
+        travels beside the data.
+        """
+        self.check_whole()
+        self.calls += 1
+        if form not in self.alike:
+            self._compare(form, seconds)
+            self.alike.add(form)
+        own, every = np.array(zlib.crc32(form.encode()), np.int64), np.empty(self.size, np.int64)
+        byte, started = mpi().BYTE, start(self.communicator)
+        check = self.checks.Iallgather([own, 8, byte], [every, 8, byte])
+        self._finish([check, *started] if isinstance(started, list) else [check, started], form, seconds)
+        if (every != own).any():
+            try:
+                self._compare(form, seconds)
+            except DistributedError as error:
+                raise self.watch.fail(error) from None
+        if self.calls % 256 == 0:
+            self.watch.listen()
+
+    def check_whole(self) -> None:
+        """Refuse to go on after a call that was given up."""
+        if self.watch.broken is not None:
+            raise DistributedError(
+                f"an earlier call of this group was given up, it cannot be used: {self.watch.broken}"
+            )
+
+    def _compare(self, form: str, seconds: float | None) -> None:
+        own, all_forms = np.zeros(FORM, np.uint8), np.zeros((self.size, FORM), np.uint8)
+        text = form.encode()[:FORM]
+        own[: len(text)] = np.frombuffer(text, np.uint8)
+        byte = mpi().BYTE
+        self._finish([self.checks.Iallgather([own, byte], [all_forms, byte])], form, seconds)
+        found = {rank: row.tobytes().rstrip(b"\0").decode() for rank, row in zip(self.ranks, all_forms, strict=True)}
+        if len(set(found.values())) > 1:
+            raise DistributedError(differing(found))
+
+    def _finish(self, requests: list[Any], form: str, seconds: float | None) -> None:
+        self.watch.wait(requests, self.calls, form, self.seconds if seconds is None else seconds)
+
+    def close(self) -> None:
+        """Give the channels back; all ranks do so together."""
+        if self.communicator is not None and not self.watch.broken:
+            for channel in (self.checks, self.watch.channel):
+                channel.Free()
+        self.communicator = None
