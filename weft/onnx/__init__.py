@@ -1,0 +1,9 @@
+"""ONNX files in and out: `load` makes a module of one, `export` writes a model as one.
+
+Reading needs no other package; the `onnx` extra has the checker, the reference and ONNX Runtime that `verify=True` asks.
+"""
+
+from .load import load
+from .module import OnnxModule
+
+__all__ = ["OnnxModule", "load"]
