@@ -33,6 +33,7 @@ LAYERS = {
     "optimisers, distributions": "optim distributions integrate masked array_api testing",
     "files, looking inside": "io inspect",
     "data": "data metrics utils.data",
+    "other systems' files": "onnx",
     "training": "train",
     "models": "models graphs",
     "recipes": "recipes sklearn",

@@ -231,7 +231,9 @@ class _Scope:
 
     def check(self, name: str, who: str) -> None:
         if name and name not in self.known and name not in self.outer:
-            raise HeaderError(f"{self.file}: {who} {brief(name)}, which nothing before it makes (a cycle, or no such value)")
+            raise HeaderError(
+                f"{self.file}: {who} {brief(name)}, which nothing before it makes (a cycle, or no such value)"
+            )
 
     def define(self, names: Sequence[str]) -> None:
         for name in names:
@@ -248,7 +250,9 @@ def _settings(nodes: Sequence[NodeProto], opsets: dict[str, int]) -> set[str]:
     settings: set[str] = set()
     weights: set[str] = set()
     for node in nodes:
-        rule = find("" if node.domain in (None, "ai.onnx") else node.domain, node.op_type, opsets.get(node.domain or "", 1))
+        rule = find(
+            "" if node.domain in (None, "ai.onnx") else node.domain, node.op_type, opsets.get(node.domain or "", 1)
+        )
         for position, name in enumerate(node.input):
             (settings if rule is not None and position in rule.fixed else weights).add(name)
     return settings - weights

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from .wire import BYTES, DOUBLE, FLOAT, INT, STRING, UINT, Message, many, one
+from .wire import BYTES, DOUBLE, FLOAT, INT, STRING, UINT, Field, Message, many, one
 
 __all__ = [
     "AttributeProto",
@@ -28,13 +28,13 @@ __all__ = [
 class StringStringEntryProto(Message):
     key: str
     value: str
-    fields = {1: one("key", STRING), 2: one("value", STRING)}
+    fields: ClassVar[dict[int, Field]] = {1: one("key", STRING), 2: one("value", STRING)}
 
 
 class OperatorSetIdProto(Message):
     domain: str | None
     version: int
-    fields = {1: one("domain", STRING), 2: one("version", INT)}
+    fields: ClassVar[dict[int, Field]] = {1: one("domain", STRING), 2: one("version", INT)}
 
 
 class TensorProto(Message):
@@ -46,7 +46,7 @@ class TensorProto(Message):
     raw_data: Any
     external_data: list[StringStringEntryProto]
     data_location: int | None
-    fields = {
+    fields: ClassVar[dict[int, Field]] = {
         1: many("dims", INT),
         2: one("data_type", INT),
         4: many("float_data", FLOAT),
@@ -68,24 +68,32 @@ class SparseTensorProto(Message):
     values: TensorProto | None
     indices: TensorProto | None
     dims: Any
-    fields = {1: one("values", TensorProto), 2: one("indices", TensorProto), 3: many("dims", INT)}
+    fields: ClassVar[dict[int, Field]] = {
+        1: one("values", TensorProto),
+        2: one("indices", TensorProto),
+        3: many("dims", INT),
+    }
 
 
 class Dimension(Message):
     dim_value: int | None
     dim_param: str | None
-    fields = {1: one("dim_value", INT), 2: one("dim_param", STRING), 3: one("denotation", STRING)}
+    fields: ClassVar[dict[int, Field]] = {
+        1: one("dim_value", INT),
+        2: one("dim_param", STRING),
+        3: one("denotation", STRING),
+    }
 
 
 class TensorShapeProto(Message):
     dim: list[Dimension]
-    fields = {1: many("dim", Dimension)}
+    fields: ClassVar[dict[int, Field]] = {1: many("dim", Dimension)}
 
 
 class TensorTypeProto(Message):
     elem_type: int | None
     shape: TensorShapeProto | None
-    fields = {1: one("elem_type", INT), 2: one("shape", TensorShapeProto)}
+    fields: ClassVar[dict[int, Field]] = {1: one("elem_type", INT), 2: one("shape", TensorShapeProto)}
 
 
 class TypeProto(Message):
@@ -98,7 +106,7 @@ class TypeProto(Message):
 
 class _Inner(Message):
     elem_type: TypeProto | None
-    fields = {1: one("elem_type", TypeProto)}
+    fields: ClassVar[dict[int, Field]] = {1: one("elem_type", TypeProto)}
 
 
 TypeProto.fields = {
@@ -113,7 +121,7 @@ TypeProto.fields = {
 class ValueInfoProto(Message):
     name: str
     type: TypeProto | None
-    fields = {
+    fields: ClassVar[dict[int, Field]] = {
         1: one("name", STRING),
         2: one("type", TypeProto),
         3: one("doc_string", STRING),
@@ -139,7 +147,7 @@ class NodeProto(Message):
     attribute: list[AttributeProto]
     domain: str | None
     overload: str | None
-    fields = {
+    fields: ClassVar[dict[int, Field]] = {
         1: many("input", STRING),
         2: many("output", STRING),
         3: one("name", STRING),
@@ -162,7 +170,7 @@ class GraphProto(Message):
     input: list[ValueInfoProto]
     output: list[ValueInfoProto]
     value_info: list[ValueInfoProto]
-    fields = {
+    fields: ClassVar[dict[int, Field]] = {
         1: many("node", NodeProto),
         2: one("name", STRING),
         5: many("initializer", TensorProto),
@@ -209,7 +217,7 @@ class FunctionProto(Message):
     domain: str | None
     overload: str | None
     attribute_proto: list[AttributeProto]
-    fields = {
+    fields: ClassVar[dict[int, Field]] = {
         1: one("name", STRING),
         4: many("input", STRING),
         5: many("output", STRING),
@@ -234,7 +242,7 @@ class ModelProto(Message):
     opset_import: list[OperatorSetIdProto]
     functions: list[FunctionProto]
     metadata_props: list[StringStringEntryProto]
-    fields = {
+    fields: ClassVar[dict[int, Field]] = {
         1: one("ir_version", INT),
         2: one("producer_name", STRING),
         3: one("producer_version", STRING),

@@ -133,7 +133,12 @@ def swiglu(x: Tensor, gate: Tensor | None = None, *, alpha: float = 1.0, axis: i
     return a * weft.sigmoid(alpha * a) * b
 
 
-@rule("Dropout", fixed=(1, 2), numbers=(1, 2))
+@rule("Dropout")
+def dropout_old(x: Tensor, *, ratio: float = 0.5, is_test: int = 1, outputs: int = 1) -> tuple[Tensor, ...]:
+    return (x, weft.ones_like(x, dtype=weft.bool))[: max(outputs, 1)]
+
+
+@rule("Dropout", 12, numbers=(1, 2))
 def dropout(
     x: Tensor,
     ratio: np.ndarray | None = None,
@@ -141,7 +146,6 @@ def dropout(
     *,
     seed: int = 0,
     outputs: int = 1,
-    is_test: int = 1,
 ) -> tuple[Tensor, ...] | Tensor:
     """x itself, unless training is asked for; the mask says what was kept."""
     p = 0.5 if ratio is None else float(ratio)

@@ -85,7 +85,12 @@ def scan_batched(
 ) -> tuple[Any, ...]:
     """Opset 8: every value has a batch in front, whose examples are scanned one by one."""
     found = [
-        scan(*(as_tensor(v)[k] for v in values), body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions)
+        scan(
+            *(as_tensor(v)[k] for v in values),
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            scan_input_directions=directions,
+        )
         for k in range(values[0].shape[0])
     ]
     return tuple(weft.stack(list(column)) for column in zip(*found, strict=True))

@@ -103,8 +103,12 @@ def conv_transpose(
     else:
         cut = [m + e - wanted for m, e, wanted in zip(whole, extra, output_shape[-n:], strict=True)]
         less, more = [c // 2 for c in cut], [c - c // 2 for c in cut]
-        before, after = (less, more) if auto_pad != "SAME_LOWER" else (more, less)
-    if before == after and all(p >= 0 for p in before) and all(e < max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+        before, after = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
+    if (
+        before == after
+        and all(p >= 0 for p in before)
+        and all(e < max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True))
+    ):
         return _TRANSPOSED[n](x, w, b, tuple(stride), tuple(before), tuple(extra), group, tuple(dilation))
     y = _TRANSPOSED[n](x, w, None, tuple(stride), 0, 0, group, tuple(dilation))
     y = around(y, [-p for p in before], [e - p for e, p in zip(extra, after, strict=True)])
@@ -127,7 +131,7 @@ def deform_conv(
     strides: list[int] | None = None,
 ) -> Tensor:
     """Every tap of the kernel reads at its place moved by `offset`, between pixels by weights of the four around."""
-    (batch, channels, height, width), (kh, kw) = x.shape, w.shape[2:]
+    (batch, _, height, width), (kh, kw) = x.shape, w.shape[2:]
     stride, dilation, pad = strides or [1, 1], dilations or [1, 1], pads or [0] * 4
     oh, ow = offset.shape[2:]
     moved = offset.reshape(batch, offset_group, kh * kw, 2, oh, ow)
@@ -191,7 +195,13 @@ def col2im(
 
 @rule("CausalConvWithState")
 def causal_conv_with_state(
-    x: Tensor, w: Tensor, b: Tensor | None = None, state: Tensor | None = None, *, activation: str = "none", group: int | None = None
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    state: Tensor | None = None,
+    *,
+    activation: str = "none",
+    group: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """A convolution of every channel over the past, and the last inputs for the next call."""
     kept = w.shape[-1] - 1

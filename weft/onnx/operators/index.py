@@ -8,9 +8,8 @@ import numpy as np
 
 import weft
 
-from ...dtypes import dtype
 from ...tensor import Tensor, wrap
-from .registry import as_array, as_tensor, ints, known, rule
+from .registry import as_array, as_tensor, known, rule
 
 
 def _from_start(index: Tensor, size: int) -> Tensor:
@@ -55,9 +54,7 @@ def gather_nd(x: Tensor, index: Tensor, *, batch_dims: int = 0) -> Tensor:
     """x[b, index[b, …, :]] with the last dimension of the index as coordinates."""
     depth = index.shape[-1]
     coordinates = [_from_start(index.select(-1, k), x.shape[batch_dims + k]) for k in range(depth)]
-    batch = [
-        weft.arange(n).reshape([-1, *[1] * (index.ndim - 2 - k)]) for k, n in enumerate(x.shape[:batch_dims])
-    ]
+    batch = [weft.arange(n).reshape([-1, *[1] * (index.ndim - 2 - k)]) for k, n in enumerate(x.shape[:batch_dims])]
     return x[tuple([*batch, *coordinates])]
 
 
@@ -124,9 +121,7 @@ def top_k_old(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 
 @rule("TopK", 10, numbers=(1,))
-def top_k(
-    x: Tensor, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1
-) -> tuple[Tensor, Tensor]:
+def top_k(x: Tensor, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     return _top(x, int(k.reshape(-1)[0]), axis, bool(largest))
 
 
@@ -158,7 +153,13 @@ def array_feature_extractor(x: Any, index: Any) -> Any:
 
 @rule("NonMaxSuppression", numbers=(0, 1, 2, 3, 4))
 def non_max_suppression(
-    boxes: np.ndarray, scores: np.ndarray, most: Any = None, overlap: Any = None, score: Any = None, *, center_point_box: int = 0
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    most: Any = None,
+    overlap: Any = None,
+    score: Any = None,
+    *,
+    center_point_box: int = 0,
 ) -> Tensor:
     """(batch, class, box) of the boxes that remain when those that overlap a better one are dropped."""
     limit = int(most.reshape(-1)[0]) if most is not None else 0
@@ -195,5 +196,3 @@ def _suppressed(corners: np.ndarray, scores: np.ndarray, limit: int, allowed: fl
         if not np.any(shared > allowed * together):
             kept.append(k)
     return kept
-
-

@@ -108,7 +108,11 @@ def label_encoder(
 ) -> Any:
     """A table from keys to values; NaN is a key like any other."""
     keys = next(k for k in (keys_strings, keys_int64s, keys_floats, keys_tensor) if k is not None)
-    kinds = ((values_strings, object, default_string), (values_int64s, np.int64, default_int64), (values_floats, np.float32, default_float))
+    kinds = (
+        (values_strings, object, default_string),
+        (values_int64s, np.int64, default_int64),
+        (values_floats, np.float32, default_float),
+    )
     if values_tensor is not None:
         values, kind = values_tensor.reshape(-1).tolist(), values_tensor.dtype
         default = default_tensor.reshape(-1)[0] if default_tensor is not None else kind.type(-1)
@@ -163,7 +167,9 @@ def tree_ensemble(
             while not leaf and steps <= len(nodes_modes):
                 mode, value = int(nodes_modes[place]), row[nodes_featureids[place]]
                 goes = value in members[place] if mode == 6 else bool(_COMPARE[mode](value, nodes_splits[place]))
-                goes = goes or bool(np.isnan(value) and nodes_missing_value_tracks_true and nodes_missing_value_tracks_true[place])
+                goes = goes or bool(
+                    np.isnan(value) and nodes_missing_value_tracks_true and nodes_missing_value_tracks_true[place]
+                )
                 leaf = bool((nodes_trueleafs if goes else nodes_falseleafs)[place])
                 place, steps = (nodes_truenodeids if goes else nodes_falsenodeids)[place], steps + 1
             target[leaf_targetids[place]] += leaf_weights[place]

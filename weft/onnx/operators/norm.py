@@ -113,5 +113,3 @@ def mean_variance_normalization(x: Tensor, *, axes: list[int] | None = None) -> 
     mean = x.mean(along, keepdim=True)
     spread = ((x * x).mean(along, keepdim=True) - mean * mean).sqrt()
     return (x - mean) / (spread + 1e-9)
-
-

@@ -242,7 +242,14 @@ def roi_align(
 ) -> Tensor:
     """Regions (x1, y1, x2, y2) read at places between pixels, means (or largest) of every cell."""
     return _aligned(
-        x, rois, batch, coordinate_transformation_mode, mode, (output_height, output_width), sampling_ratio, spatial_scale
+        x,
+        rois,
+        batch,
+        coordinate_transformation_mode,
+        mode,
+        (output_height, output_width),
+        sampling_ratio,
+        spatial_scale,
     )
 
 

@@ -21,7 +21,11 @@ def _aligned(x: Any, scale: Any, axis: int, block: int) -> Any:
     if scale.ndim == 0 or (scale.ndim == 1 and scale.shape[0] == 1):
         return scale.reshape(())
     if block:
-        wide = np.repeat(as_array(scale), block, axis) if not isinstance(scale, Tensor) else scale.repeat_interleave(block, axis)
+        wide = (
+            np.repeat(as_array(scale), block, axis)
+            if not isinstance(scale, Tensor)
+            else scale.repeat_interleave(block, axis)
+        )
         return wide[tuple(slice(0, n) for n in x.shape)]
     form = [1] * len(x.shape)
     form[axis] = scale.shape[0]
@@ -169,8 +173,11 @@ def qlinear_conv(
     wide = [as_tensor(converted(t, exact)) for t in (x, x_zero, w, w_zero, x_scale, w_scale, scale)]
     each = lambda t: t.reshape([-1, *[1] * (wide[2].ndim - 1)]) if t.ndim else t
     geometry = dict(auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
-    y = conv(wide[0] - wide[1], wide[2] - each(wide[3]), None if bias is None else as_tensor(converted(bias, exact)), **geometry)
+    y = conv(
+        wide[0] - wide[1],
+        wide[2] - each(wide[3]),
+        None if bias is None else as_tensor(converted(bias, exact)),
+        **geometry,
+    )
     by_channel = lambda t: t.reshape([-1, *[1] * (y.ndim - 2)]) if t.ndim else t
     return _requantized(y * (by_channel(wide[4] * wide[5]) / wide[6]), zero)
-
-

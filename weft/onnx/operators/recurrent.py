@@ -63,7 +63,11 @@ class _Layer:
             word = next(known for known in _ACTIVATIONS if known.lower() == name.lower())
             a = alphas.pop(0) if alphas and word in _WITH_ALPHA else None
             b = betas.pop(0) if betas and word in _WITH_BETA else None
-            made.append(lambda x, f=_ACTIVATIONS[word], a=a, b=b: f(x if self.clip is None else x.clamp(-self.clip, self.clip), a, b))
+            made.append(
+                lambda x, f=_ACTIVATIONS[word], a=a, b=b: f(
+                    x if self.clip is None else x.clamp(-self.clip, self.clip), a, b
+                )
+            )
         return made
 
     def activations(self, number: int) -> list[Callable[[Tensor], Tensor]]:
@@ -151,7 +155,9 @@ def rnn(
         bias, state = _plus(*_halves(b, k)), layer.state(h, k, r.shape[-1])
         if layer.simple:
             rows, sizes = layer.rows()
-            y, final = TANH_RECURRENCE(F.linear(rows, w[k], bias), state, r[k], **sizes, reverse=reverse, relu=False)[:2]
+            y, final = TANH_RECURRENCE(F.linear(rows, w[k], bias), state, r[k], **sizes, reverse=reverse, relu=False)[
+                :2
+            ]
             found.append((y.reshape(*layer.x.shape[:2], -1), (final,)))
             continue
         (f,) = layer.activations(k)
@@ -188,7 +194,9 @@ def gru(
             turn = lambda t: None if t is None else _reordered(t, (1, 0, 2))  # z r n → r z n
             rows, sizes = layer.rows()
             weights = (turn(r[k]),) if outer is None else (turn(r[k]), turn(outer))
-            y, final = GRU_RECURRENCE(F.linear(rows, turn(w[k]), turn(inner)), state, *weights, **sizes, reverse=reverse)[:2]
+            y, final = GRU_RECURRENCE(
+                F.linear(rows, turn(w[k]), turn(inner)), state, *weights, **sizes, reverse=reverse
+            )[:2]
             found.append((y.reshape(*layer.x.shape[:2], -1), (final,)))
             continue
         step = _gru_step(w[k], r[k], inner, outer, layer.activations(k), bool(linear_before_reset))

@@ -31,11 +31,11 @@ def _empty(x: Tensor, axes: tuple[int, ...], keep: bool, fill: Callable[[np.dtyp
 
 
 def _lowest(kind: np.dtype) -> float | bool:
-    return False if kind == bool else -np.inf if kind.kind not in "iu" else int(np.iinfo(kind).min)
+    return False if kind == np.dtype(bool) else -np.inf if kind.kind not in "iu" else int(np.iinfo(kind).min)
 
 
 def _highest(kind: np.dtype) -> float | bool:
-    return True if kind == bool else np.inf if kind.kind not in "iu" else int(np.iinfo(kind).max)
+    return True if kind == np.dtype(bool) else np.inf if kind.kind not in "iu" else int(np.iinfo(kind).max)
 
 
 def _product(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
@@ -46,9 +46,9 @@ def _product(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
 
 REDUCTIONS: dict[str, Reduce] = {
     "ReduceSum": lambda x, axes, keep: x.sum(axes, keepdim=keep),
-    "ReduceMean": lambda x, axes, keep: x.mean(axes, keepdim=keep)
-    if x.is_floating_point()
-    else x.to(weft.float64).mean(axes, keepdim=keep),
+    "ReduceMean": lambda x, axes, keep: (
+        x.mean(axes, keepdim=keep) if x.is_floating_point() else x.to(weft.float64).mean(axes, keepdim=keep)
+    ),
     "ReduceProd": _product,
     "ReduceMax": _extreme(_lowest, lambda x, axes, keep: x.amax(axes, keepdim=keep)),
     "ReduceMin": _extreme(_highest, lambda x, axes, keep: x.amin(axes, keepdim=keep)),
@@ -56,9 +56,9 @@ REDUCTIONS: dict[str, Reduce] = {
     "ReduceL2": lambda x, axes, keep: (x * x).sum(axes, keepdim=keep).sqrt(),
     "ReduceSumSquare": lambda x, axes, keep: (x * x).sum(axes, keepdim=keep),
     "ReduceLogSum": lambda x, axes, keep: x.sum(axes, keepdim=keep).log(),
-    "ReduceLogSumExp": lambda x, axes, keep: weft.logsumexp(x, axes, keepdim=keep)
-    if x.numel()
-    else x.exp().sum(axes, keepdim=keep).log(),
+    "ReduceLogSumExp": lambda x, axes, keep: (
+        weft.logsumexp(x, axes, keepdim=keep) if x.numel() else x.exp().sum(axes, keepdim=keep).log()
+    ),
 }
 
 
@@ -66,7 +66,9 @@ def _reduced(function: Reduce, x: Tensor, axes: Sequence[int] | None, keepdims: 
     if not axes and does_nothing:
         return x
     chosen = tuple(range(x.ndim)) if not axes else tuple(sorted({a % x.ndim for a in axes}))
-    return function(x, chosen, bool(keepdims)).to(x.dtype) if chosen else function(x.reshape(1), (0,), False).to(x.dtype)
+    return (
+        function(x, chosen, bool(keepdims)).to(x.dtype) if chosen else function(x.reshape(1), (0,), False).to(x.dtype)
+    )
 
 
 def _enter(name: str, function: Reduce) -> None:

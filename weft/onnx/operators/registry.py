@@ -77,7 +77,13 @@ def rule(
         given = inspect.signature(function).parameters.values()
         options = frozenset(p.name for p in given if p.kind is p.KEYWORD_ONLY)
         made = Rule(
-            function, since, frozenset(numbers), frozenset(fixed) | frozenset(numbers), raw, options, "outputs" in options
+            function,
+            since,
+            frozenset(numbers),
+            frozenset(fixed) | frozenset(numbers),
+            raw,
+            options,
+            "outputs" in options,
         )
         for word in name.split():
             held = RULES.setdefault((domain, word), [])

@@ -26,7 +26,8 @@ def _parts(x: Tensor) -> Tensor:
 
 def _transformed(x: Tensor, length: Any, axis: int, inverse: int, onesided: int) -> Tensor:
     axis = axis % x.ndim
-    count = x.shape[axis] if length is None else int(length.reshape(-1)[0])
+    whole = 2 * (x.shape[axis] - 1) if inverse and onesided else x.shape[axis]
+    count = whole if length is None else int(length.reshape(-1)[0])
     line = _complex(x)
     if inverse and onesided:
         return weft.fft.irfft(line, count, axis).unsqueeze(-1)
@@ -84,9 +85,7 @@ def mel_weight_matrix(bins: Any, length: Any, rate: Any, low: Any, high: Any, *,
     """(spectrum bins, mel bins): triangles whose corners are equally far apart in mel."""
     count, size, sampling = ints(bins)[0], ints(length)[0], ints(rate)[0]
     mel = lambda hertz: 2595 * np.log10(1 + float(hertz.reshape(())) / 700)
-    corners = mel(low) + np.arange(count + 2) * (
-        (mel(high) - mel(low)) / (count + 2)
-    )
+    corners = mel(low) + np.arange(count + 2) * ((mel(high) - mel(low)) / (count + 2))
     places = np.floor((size + 1) * 700 * (10 ** (corners / 2595) - 1) / sampling).astype(np.int64)
     made = np.zeros((size // 2 + 1, count))
     for k in range(count):

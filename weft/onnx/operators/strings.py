@@ -76,7 +76,8 @@ def tf_idf_vectorizer(
             grams[tuple(pool[place : place + n])] = len(grams)
     rows = as_array(x)
     made = [
-        _counted(list(row), grams, range(min_gram_length, max_gram_length + 1), max_skip_count) for row in np.atleast_2d(rows)
+        _counted(list(row), grams, range(min_gram_length, max_gram_length + 1), max_skip_count)
+        for row in np.atleast_2d(rows)
     ]
     result = np.zeros((len(made), max(ngram_indexes) + 1), np.float32)
     scale = weights or [1.0] * len(ngram_indexes)

@@ -64,17 +64,21 @@ def converted(x: Any, kind: np.dtype, saturate: bool = True, round_mode: str = "
     array = as_array(x)
     if array.dtype == object:
         return _from_strings(array, kind)
-    if kind == object:
+    if kind == np.dtype(object):
         return _as_strings(array)
     made = _narrowed(array, kind, saturate, round_mode)
     return wrap(made) if isinstance(x, Tensor) and kind in dtype.by_numpy else made
 
 
 def _from_strings(array: np.ndarray, kind: np.dtype) -> np.ndarray:
-    if kind == object:
+    if kind == np.dtype(object):
         return array
     exact = np.int64 if kind.kind in "iu" else np.float64
-    return np.array([float(s) if exact is np.float64 else int(s) for s in array.reshape(-1)], exact).reshape(array.shape).astype(kind)
+    return (
+        np.array([float(s) if exact is np.float64 else int(s) for s in array.reshape(-1)], exact)
+        .reshape(array.shape)
+        .astype(kind)
+    )
 
 
 def _as_strings(array: np.ndarray) -> np.ndarray:
@@ -84,7 +88,13 @@ def _as_strings(array: np.ndarray) -> np.ndarray:
 
 
 def _text(number: Any) -> str:
-    return str(int(number)) if isinstance(number, (np.integer, np.bool_)) else np.format_float_positional(number, trim="-") if np.isfinite(number) else {np.inf: "INF", -np.inf: "-INF"}.get(number, "NaN")
+    return (
+        str(int(number))
+        if isinstance(number, (np.integer, np.bool_))
+        else np.format_float_positional(number, trim="-")
+        if np.isfinite(number)
+        else {np.inf: "INF", -np.inf: "-INF"}.get(number, "NaN")
+    )
 
 
 def _narrowed(array: np.ndarray, kind: np.dtype, saturate: bool, round_mode: str) -> np.ndarray:
@@ -97,7 +107,11 @@ def _narrowed(array: np.ndarray, kind: np.dtype, saturate: bool, round_mode: str
         return _eight_bits(wide, kind, saturate)
     if "int" in kind.name:
         bits = int(kind.name.strip("uint"))
-        whole = np.rint(wide).astype(np.int64) & ((1 << bits) - 1) if not np.issubdtype(wide.dtype, np.integer) else wide.astype(np.int64) & ((1 << bits) - 1)
+        whole = (
+            np.rint(wide).astype(np.int64) & ((1 << bits) - 1)
+            if not np.issubdtype(wide.dtype, np.integer)
+            else wide.astype(np.int64) & ((1 << bits) - 1)
+        )
         return (whole - (whole >> (bits - 1) << bits) if kind.name[0] == "i" else whole).astype(np.int8).astype(kind)
     return wide.astype(np.float32).astype(kind)
 
@@ -132,5 +146,5 @@ def _powers_of_two(array: np.ndarray, saturate: bool, round_mode: str) -> np.nda
 @rule("BitCast", raw=True)
 def bit_cast(x: Any, *, to: int) -> Any:
     """The same bytes under another type of the same width."""
-    made = np.ascontiguousarray(as_array(x)).view(ELEMENT_TYPES[to])
+    made = as_array(x).reshape(-1).view(ELEMENT_TYPES[to]).reshape(tuple(x.shape))
     return wrap(made) if isinstance(x, Tensor) and made.dtype in dtype.by_numpy else made
