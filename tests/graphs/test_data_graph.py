@@ -58,12 +58,15 @@ def test_attributes_are_found_by_name():
     assert graph.name == "graph 0" == graph["name"] and "name" in graph and "val_mask" not in graph
     graph.colour = weft.arange(5)
     graph["label"] = 3
-    assert graph.is_node_attr("colour") and graph.kind("label") == "graphs" and graph.to_dict()["label"] == 3
-    assert graph.is_edge_attr("edge_weight") and graph.kind("anchor_index") == "graphs"
+    assert graph.is_node_attr("colour") and graph.attr_kind("label") == "graphs" and graph.to_dict()["label"] == 3
+    assert graph.is_edge_attr("edge_weight") and graph.attr_kind("anchor_index") == "graphs"
     with pytest.raises(ArgumentError, match="no attribute 'weight'; it has x"):
         graph["weight"]
     with pytest.raises(AttributeError):
         graph.nothing  # noqa: B018
+    for name in ("keys", "subgraph", "num_edges"):
+        with pytest.raises(ArgumentError, match=f"cannot be called '{name}'"):
+            Data(**{name: 1})
 
 
 @pytest.mark.parametrize(
@@ -224,7 +227,7 @@ def test_graphs_without_nodes_keep_their_place():
 
 def test_a_label_of_a_graph_with_one_node_stays_one_of_the_graph():
     joined = Batch.from_data_list(GRAPHS)
-    assert joined.kind("y") == "graphs"
+    assert joined.attr_kind("y") == "graphs"
     part = joined.subgraph(joined.batch != 1)
     assert part.y.tolist() == [0, 1, 2, 3] and part.num_graphs == 4 and part[1].num_nodes == 0
     same(part[3], GRAPHS[3].replace(anchor_index=part[3].anchor_index))

@@ -74,12 +74,18 @@ class Graph:
         self.edge_attr, self.edge_weight = edge_attr, edge_weight
         self.train_mask, self.val_mask, self.test_mask = train_mask, val_mask, test_mask
         self._num_nodes = num_nodes
-        vars(self).update(attributes)
+        for name, value in attributes.items():
+            setattr(self, name, value)
         self.validate()
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "num_nodes" and hasattr(type(self), name):
+            raise ArgumentError(f"Graph: an attribute cannot be called {name!r}, which graphs have as a method")
+        super().__setattr__(name, value)
 
     # ------------------------------------------------------------------------------------------ sizes
     @property
@@ -138,7 +144,7 @@ class Graph:
     def __setitem__(self, name: str, value: Any) -> None:
         setattr(self, name, value)
 
-    def kind(self, name: str) -> str:
+    def attr_kind(self, name: str) -> str:
         """Whose an attribute is: of "nodes", of "edges" or of "graphs"."""
         value = getattr(self, name)
         if name == "edge_index":
@@ -152,19 +158,19 @@ class Graph:
 
     def is_node_attr(self, name: str) -> bool:
         """Whether an attribute has an entry for each node."""
-        return self.kind(name) == NODES
+        return self.attr_kind(name) == NODES
 
     def is_edge_attr(self, name: str) -> bool:
         """Whether an attribute has an entry for each edge."""
-        return self.kind(name) == EDGES
+        return self.attr_kind(name) == EDGES
 
     def of_nodes(self) -> dict[str, Tensor]:
         """The parts that have an entry for each node, by name."""
-        return {name: value for name, value in self.items() if self.kind(name) == NODES}
+        return {name: value for name, value in self.items() if self.attr_kind(name) == NODES}
 
     def of_edges(self) -> dict[str, Tensor]:
         """The parts that have an entry for each edge, by name, edge_index left out."""
-        return {name: value for name, value in self.items() if name != "edge_index" and self.kind(name) == EDGES}
+        return {name: value for name, value in self.items() if name != "edge_index" and self.attr_kind(name) == EDGES}
 
     def replace(self, **changes: Any) -> Graph:
         """The same graph with some attributes changed; the others are shared."""

@@ -67,10 +67,10 @@ class Batch(Graph):
         counts = np.bincount(self.batch.array, minlength=self._num_graphs)
         return wrap(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
-    def kind(self, name: str) -> str:
+    def attr_kind(self, name: str) -> str:
         """Whose an attribute is: as it was in the graphs that were joined."""
         known = dict(self._kinds)
-        return known[name] if name in known else Graph.kind(self, name)
+        return known[name] if name in known else Graph.attr_kind(self, name)
 
     def __len__(self) -> int:
         return self._num_graphs
@@ -100,7 +100,7 @@ class Batch(Graph):
         for name, value in self.items():
             if name == "batch":
                 continue
-            kind = self.kind(name)
+            kind = self.attr_kind(name)
             borders = own.get(name) if kind == GRAPHS else nodes if kind == NODES else edges
             if borders is None:
                 parts[name] = value
@@ -114,7 +114,7 @@ class Batch(Graph):
 
 def _kind_in_all(name: str, graphs: Sequence[Graph]) -> str:
     """Of nodes or edges only if it is so in each graph."""
-    found = {graph.kind(name) for graph in graphs}
+    found = {graph.attr_kind(name) for graph in graphs}
     return found.pop() if len(found) == 1 else GRAPHS
 
 

@@ -15,11 +15,32 @@ from ..runtime.lazy import later as _later
 Data = Graph
 
 _NAMES: dict[str, tuple[str, ...]] = {
+    "clustering": (
+        *("conductance", "cut_size", "eigengap", "modularity", "normalized_cut", "ratio_cut", "spectral_clustering"),
+    ),
+    "convert": (
+        *("from_dense", "from_edge_list", "from_networkx", "from_scipy", "read_pyg", "to_dense_adj", "to_dense_batch"),
+        *("to_edge_list", "to_networkx", "to_scipy"),
+    ),
     "edges": (
         *("add_remaining_self_loops", "add_self_loops", "coalesce", "degree", "k_hop_subgraph", "remove_self_loops"),
         *("subgraph", "to_undirected"),
     ),
+    "generators": (
+        *("barabasi_albert", "complete", "erdos_renyi", "grid", "path", "ring", "stochastic_block_model"),
+        "watts_strogatz",
+    ),
     "loader": ("DataLoader",),
+    "matrices": ("adjacency", "incidence", "laplacian"),
+    "signals": (
+        *("GraphFourier", "chebyshev_coefficients", "chebyshev_filter", "dft_matrix", "heat_filter", "high_pass"),
+        *("largest_eigenvalue", "low_pass", "quadratic_form", "rayleigh_quotient", "spectral_convolution"),
+    ),
+    "similarity": ("knn_graph", "radius_graph", "similarity_graph"),
+    "spectra": (
+        *("Spectrum", "connected_components", "fiedler_vector", "spectral_embedding", "spectrum"),
+        "subspace_distance",
+    ),
 }
 
 __all__ = ["Batch", "Data", "Graph", *(name for names in _NAMES.values() for name in names)]

@@ -213,6 +213,7 @@ TABLE: dict[str, Any] = {
     "torch.Size": _size,
     "torch.device": _place,
     "collections.OrderedDict": _ordered,
+    "torch_geometric.data.data.Data": "torch_geometric.data.data.Data",  # a name beside the tensors of a set of graphs
     "_codecs.encode": _bytes,
     **{f"{module}.complex": _complex for module in ("builtins", "__builtin__")},
     **{f"{module}.set": _set_of(set) for module in ("builtins", "__builtin__")},

@@ -123,7 +123,7 @@ class Machine:
                 "was loaded or run. If you trust the file, load it with PyTorch and save its state_dict() again"
             )
         found = self.table[name]
-        self.stack.append(found if isinstance(found, dtype) else Global(name, found))
+        self.stack.append(found if isinstance(found, (dtype, str)) else Global(name, found))
 
     def look_up_from_stack(self, _: Any) -> None:
         module, name = self.take(2)
