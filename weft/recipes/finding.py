@@ -27,9 +27,9 @@ __all__ = ["Promise", "family", "get", "names", "promise"]
 # A recipe lies in the folder of its family.
 ROOMS = (
     *("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational", "flows"),
-    *("adversarial", "diffusion"),
+    *("adversarial", "diffusion", "graphs"),
 )
-SUPPORT = ("bits", "digits", "grey", "images", "pixels", "plane", "words")  # modules of these that are no recipes
+SUPPORT = ("bits", "citations", "digits", "grey", "images", "pixels", "plane", "words")  # modules of these that are no recipes
 
 
 @dataclass(frozen=True)
