@@ -85,7 +85,7 @@ class Attention(MessagePassing):
         alpha = self.edge_updater(edges, alive, size.shape[0], edge_attr=edge_attr, **given)
         kept = F.dropout(alpha, self.dropout, self.training)
         y = self.propagate(edges, x=heads, alpha=kept)  # (N, H, C)
-        y = y.reshape(y.shape[0], -1) if self.concat else y.mean(1)
+        y = y.flatten(1) if self.concat else y.mean(1)
         if self.res is not None:
             y = y + self.res(inputs[1] if isinstance(inputs, tuple) else inputs)
         y = y if self.bias is None else y + self.bias
@@ -181,7 +181,7 @@ class GATConv(Attention):
         if ends[1] is not None:
             total = total + ends[1][edge_index[1]]
         if edge_attr is not None:
-            edge = self.lin_edge(edge_attr).reshape(-1, self.heads, self.out_channels)
+            edge = self.lin_edge(edge_attr).unflatten(-1, (self.heads, self.out_channels))
             total = total + (edge * self.att_edge).sum(-1)
         return F.leaky_relu(total, self.negative_slope)
 
@@ -231,7 +231,7 @@ class GATv2Conv(Attention):
     def score(self, edge_index: Tensor, ends: tuple[Tensor, Tensor], edge_attr: Tensor | None) -> Tensor:
         total = ends[0][edge_index[0]] + ends[1][edge_index[1]]  # (E, H, C)
         if edge_attr is not None:
-            total = total + self.lin_edge(edge_attr).reshape(-1, self.heads, self.out_channels)
+            total = total + self.lin_edge(edge_attr).unflatten(-1, (self.heads, self.out_channels))
         return (F.leaky_relu(total, self.negative_slope) * self.att).sum(-1)
 
 

@@ -17,6 +17,7 @@ from ...errors import ArgumentError, OptionError, ShapeError
 from ...sparse import SparseTensor
 from ...tensor import Tensor, wrap
 from .aggregation import aggregate
+from .normalize import check_edges
 
 __all__ = ["Adjacency", "MessagePassing"]
 
@@ -99,7 +100,7 @@ class MessagePassing(nn.Module):
                 y = self.message_and_aggregate(edge_index, **self._chosen("message_and_aggregate", given))
                 return self.update(y, **self._chosen("update", given))
             edge_index, given = self._as_edges(edge_index, given)
-        _check_edges(edge_index, type(self).__name__)
+        check_edges(edge_index, type(self).__name__)
         known = given | self._gathered(edge_index, size, given)
         messages = self.message(**self._chosen("message", known))
         gathered = self.aggregate(messages, **self._chosen("aggregate", known))
@@ -157,11 +158,3 @@ class MessagePassing(nn.Module):
                 f"{', '.join(name for name in known if name not in ABOUT_EDGES) or 'nothing'}"
             )
         return {name: known[name] for name in self._wanted[step]}
-
-
-def _check_edges(edge_index: Any, who: str) -> None:
-    if not isinstance(edge_index, Tensor) or edge_index.ndim != 2 or edge_index.shape[0] != 2:
-        shape = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        raise ShapeError(f"{who}: edge_index must be (2, E) numbers of vertices or a sparse matrix, got {shape}")
-    if edge_index.dtype.is_floating_point or edge_index.dtype.name == "bool":
-        raise ShapeError(f"{who}: edge_index holds numbers of vertices, which are integers; got {edge_index.dtype}")

@@ -11,11 +11,12 @@ import numpy as np
 
 import weft
 
+from ...errors import ShapeError
 from ...sparse import COO, SparseTensor, ordered
 from ...tensor import Tensor, wrap
 from .aggregation import scatter
 
-__all__ = ["gcn_matrix", "gcn_norm", "looped"]
+__all__ = ["check_edges", "gcn_matrix", "gcn_norm", "looped", "transposed"]
 
 
 @overload
@@ -44,6 +45,7 @@ def gcn_norm(
     """
     if isinstance(edge_index, SparseTensor):
         return _matrix_norm(edge_index, improved, add_self_loops)
+    check_edges(edge_index, "gcn_norm")
     weight = _weights(edge_index, edge_weight, dtype)
     count = num_nodes if num_nodes is not None else _count(edge_index)
     if add_self_loops:
@@ -78,6 +80,7 @@ def looped(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
 
     Shape: (2, E) → (2, E + N), (E + N,) bool
     """
+    check_edges(edge_index, "graph layer")
     new = weft.arange(num_nodes, dtype=edge_index.dtype)
     alive = weft.cat([edge_index[0] != edge_index[1], weft.ones(num_nodes, dtype=weft.bool)])
     return weft.cat([edge_index, weft.stack([new, new])], 1), alive
@@ -107,3 +110,12 @@ def _weights(edge_index: Tensor, edge_weight: Tensor | None, dtype: Any) -> Tens
 
 def _count(edge_index: Tensor) -> int:
     return int(edge_index.max()) + 1 if edge_index.shape[1] else 0
+
+
+def check_edges(edge_index: Any, who: str) -> None:
+    """Raise unless these are (2, E) integers."""
+    if not isinstance(edge_index, Tensor) or edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        shape = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise ShapeError(f"{who}: edge_index must be (2, E) numbers of vertices or a sparse matrix, got {shape}")
+    if edge_index.dtype.is_floating_point or edge_index.dtype.name == "bool":
+        raise ShapeError(f"{who}: edge_index holds numbers of vertices, which are integers; got {edge_index.dtype}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from ... import nn
@@ -51,7 +52,7 @@ class GCN(Stack):
         **options: Any,
     ) -> None:
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
-        super().__init__([GCNConv(*pair, **options) for pair in zip(sizes, sizes[1:], strict=False)], dropout, F.relu)
+        super().__init__([GCNConv(*pair, **options) for pair in pairwise(sizes)], dropout, F.relu)
 
 
 class GAT(Stack):
