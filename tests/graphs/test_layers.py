@@ -231,7 +231,6 @@ def test_sparse_features_are_dense_ones(layer):
         (lambda: gnn.cluster_pool(weft.ones(2, 1), weft.zeros(2, 0, dtype=weft.int64), weft.tensor([0])), ShapeError, "cluster must have"),
         (lambda: gnn.dense_diff_pool(weft.ones(1, 3, 2), weft.ones(1, 2, 2), weft.ones(1, 3, 2)), ShapeError, "expected x"),
         (lambda: gnn.laplacian_positions(weft.zeros(2, 0, dtype=weft.int64), 0), OptionError, "k must be"),
-        (lambda: gnn.scatter(weft.ones(3), weft.zeros(2, dtype=weft.int64)), ShapeError, "an entry for each"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_explained(call, error, words):

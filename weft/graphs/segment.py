@@ -232,9 +232,9 @@ def _along(x: Tensor, found: Edges, weight: Tensor | None, reduce: str) -> Tenso
         rows = INDEX(x, wrap(found.sources.astype(np.int64)))
         return _unsorted(rows, wrap(found.targets.astype(np.int64)), size, reduce, "scatter")
     if weight is not None and weight.ndim == 2:
-        y = WEIGH_EDGES(weight, x.reshape(x.shape[0], weight.shape[1], -1), edges=found)
+        y = WEIGH_EDGES(weight, x.reshape(x.shape[0], weight.shape[1], _product(x.shape[2:])), edges=found)
     elif weight is not None:
-        y = WEIGH_EDGES(weight.unsqueeze(1), x.reshape(x.shape[0], 1, -1), edges=found)
+        y = WEIGH_EDGES(weight.unsqueeze(1), x.reshape(x.shape[0], 1, _product(rest)), edges=found)
     elif reduce in ("sum", "add", "mean"):
         y = SUM_EDGES(_flat(x), edges=found)
     else:
@@ -245,7 +245,11 @@ def _along(x: Tensor, found: Edges, weight: Tensor | None, reduce: str) -> Tenso
 
 def _flat(x: Tensor) -> Tensor:
     """(N, *) → (N, F), where F may be told by the sizes alone."""
-    return x.reshape(x.shape[0], int(np.prod(x.shape[1:], dtype=np.int64)))
+    return x.reshape(x.shape[0], _product(x.shape[1:]))
+
+
+def _product(sizes: Any) -> int:
+    return int(np.prod(tuple(sizes), dtype=np.int64))
 
 
 def _unsorted(rows: Tensor, index: Tensor, size: int, reduce: str, name: str) -> Tensor:

@@ -3,7 +3,7 @@
 from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    "aggregation": ("Aggregation", "AttentionalAggregation", "SoftmaxAggregation", "scatter", "softmax"),
+    "aggregation": ("Aggregation", "AttentionalAggregation", "SoftmaxAggregation"),
     "cheb": ("ChebConv",),
     "edge_conditioned": ("NNConv",),
     "gat": ("GATConv", "GATv2Conv"),

@@ -10,60 +10,13 @@ from typing import Any
 import weft
 
 from ... import nn
-from ...errors import OptionError, ShapeError
+from ...errors import OptionError
 from ...tensor import Tensor
+from ..segment import scatter, softmax
 
-__all__ = ["Aggregation", "AttentionalAggregation", "SoftmaxAggregation", "aggregate", "scatter", "softmax"]
+__all__ = ["Aggregation", "AttentionalAggregation", "SoftmaxAggregation", "aggregate"]
 
-NAMES = {"sum": "sum", "add": "sum", "mean": "mean", "max": "amax", "min": "amin", "mul": "prod"}
-
-
-def scatter(src: Tensor, index: Tensor, dim: int = 0, dim_size: int | None = None, reduce: str = "sum") -> Tensor:
-    """PyG's `scatter`: the rows of `src` with the same index added up ("mean", "max", "min", "mul": or otherwise).
-
-    Shape: src (…, E, …), index (E,) → (…, dim_size, …); dim_size defaults to the largest index + 1
-
-    >>> scatter(weft.tensor([1.0, 2.0, 4.0]), weft.tensor([1, 1, 2]))
-    tensor([0., 3., 4.])
-    """
-    if reduce not in NAMES:
-        raise OptionError(f"scatter: reduce must be one of {', '.join(NAMES)}, got {reduce!r}")
-    if index.ndim != 1 or not -src.ndim <= dim < src.ndim or src.shape[dim] != index.shape[0]:
-        raise ShapeError(
-            f"scatter: index must have an entry for each of the vectors along dim {dim}, got shapes "
-            f"{tuple(src.shape)} and {tuple(index.shape)}"
-        )
-    if dim_size is None:
-        dim_size = int(index.max()) + 1 if index.shape[0] else 0
-    rows = src.movedim(dim, 0) if dim else src
-    found = _reduced(rows, index, dim_size, NAMES[reduce])
-    return found.movedim(0, dim) if dim else found
-
-
-def _reduced(rows: Tensor, index: Tensor, size: int, reduce: str) -> Tensor:
-    empty = rows.new_zeros(size, *rows.shape[1:])
-    if reduce == "sum":
-        return empty.index_add(0, index, rows)
-    if reduce == "mean":
-        count = weft.bincount(index, minlength=size).clamp(min=1).to(rows.dtype)
-        return empty.index_add(0, index, rows) / count.reshape(-1, *[1] * (rows.ndim - 1))
-    places = index.reshape(-1, *[1] * (rows.ndim - 1)).expand(rows.shape)
-    start = weft.ones_like(empty) if reduce == "prod" else empty
-    return start.scatter_reduce(0, places, rows, reduce, include_self=False)
-
-
-def softmax(src: Tensor, index: Tensor, num_nodes: int | None = None) -> Tensor:
-    """exp(sₑ) / Σ exp(s_f) over all f with the same index as e, for each column by itself; −∞ gives 0.
-
-    Shape: (E, …), (E,) → (E, …)
-
-    >>> softmax(weft.tensor([3.0, 3.0, 7.0]), weft.tensor([0, 0, 1]))
-    tensor([0.5000, 0.5000, 1.0000])
-    """
-    size = num_nodes if num_nodes is not None else (int(index.max()) + 1 if index.shape[0] else 0)
-    highest = scatter(src.detach(), index, 0, size, "max")
-    grown = (src - highest[index]).exp()
-    return grown / scatter(grown, index, 0, size)[index].clamp(min=1e-16)
+NAMES = ("sum", "add", "mean", "max", "min", "mul")
 
 
 class Aggregation(nn.Module):
@@ -107,7 +60,7 @@ class SoftmaxAggregation(nn.Module):
 
     def forward(self, x: Tensor, index: Tensor, dim_size: int | None = None) -> Tensor:
         size = dim_size if dim_size is not None else (int(index.max()) + 1 if index.shape[0] else 0)
-        share = softmax(x * (self.fixed if self.t is None else self.t), index, size)
+        share = softmax(x * (self.fixed if self.t is None else self.t), index, num_nodes=size)
         return scatter(share * x, index, 0, size)
 
 
@@ -127,7 +80,7 @@ class AttentionalAggregation(nn.Module):
 
     def forward(self, x: Tensor, index: Tensor, dim_size: int | None = None) -> Tensor:
         size = dim_size if dim_size is not None else (int(index.max()) + 1 if index.shape[0] else 0)
-        share = softmax(self.gate_nn(x), index, size)
+        share = softmax(self.gate_nn(x), index, num_nodes=size)
         return scatter(share * (x if self.nn is None else self.nn(x)), index, 0, size)
 
 

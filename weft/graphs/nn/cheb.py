@@ -11,7 +11,8 @@ from ...errors import OptionError
 from ...nn import init
 from ...sparse import SparseTensor
 from ...tensor import Tensor
-from .aggregation import scatter
+from ..segment import aggregate as along
+from ..segment import scatter
 from .linear import Linear
 from .message_passing import Adjacency, MessagePassing
 
@@ -67,7 +68,8 @@ class ChebConv(MessagePassing):
             edge_weight = found["edge_weight"]
         top = 2.0 if lambda_max is None else lambda_max
         weight, diagonal = self._laplacian(edge_index, edge_weight, x, top)
-        step = lambda z: self.propagate(edge_index, x=z, weight=weight) + diagonal.unsqueeze(-1) * z  # L̂ z
+        edges = edge_index if self.flow == "source_to_target" else edge_index.flip(0)
+        step = lambda z: along(z, edges, weight) + diagonal.unsqueeze(-1) * z  # L̂ z
         before, now = x, x
         y = self.lins[0](x)
         for k, layer in enumerate(self.lins):
@@ -90,6 +92,3 @@ class ChebConv(MessagePassing):
         if self.normalization == "sym":
             weight = weight * scale[other]
         return -2 / top * scale[into] * weight, weft.ones_like(degree) * (2 / top - 1)
-
-    def message(self, x_j: Tensor, weight: Tensor) -> Tensor:
-        return weight.unsqueeze(-1) * x_j

@@ -11,7 +11,7 @@ from ...errors import ArgumentError, ShapeError
 from ...nn import functional as F
 from ...nn import init
 from ...tensor import Tensor
-from .aggregation import scatter, softmax
+from ..segment import edge_attention, scatter, softmax
 from .linear import Features, Linear, glorot
 from .message_passing import Adjacency, MessagePassing
 from .normalize import looped
@@ -58,17 +58,6 @@ class Attention(MessagePassing):
         """How strongly each edge asks to be heard, before the softmax: (E, H)."""
         raise NotImplementedError
 
-    def edge_updater(self, edge_index: Tensor, alive: Tensor | None, size: int, **given: Any) -> Tensor:
-        """Weights α of edges: softmax of scores over those that come to one vertex. Shape: (E, H)"""
-        into = edge_index[1 if self.flow == "source_to_target" else 0]
-        scores = self.score(edge_index, **given)
-        if alive is not None:
-            scores = weft.where(alive.unsqueeze(-1), scores, FAR)
-        return softmax(scores, into, size)
-
-    def message(self, x_j: Tensor, alpha: Tensor) -> Tensor:
-        return alpha.unsqueeze(-1) * x_j  # (E, H, 1) * (E, H, C)
-
     def attended(
         self,
         inputs: Any,
@@ -80,16 +69,18 @@ class Attention(MessagePassing):
     ) -> Any:
         """All steps after the linear maps. heads: (sources, targets) with (N, H, C) each."""
         edges, alive, edge_attr = self._prepared(edge_index, edge_attr, heads)
-        into = 1 if self.flow == "source_to_target" else 0
-        size = (heads[1] if heads[1] is not None else heads[0]) if into else heads[0]
-        alpha = self.edge_updater(edges, alive, size.shape[0], edge_attr=edge_attr, **given)
-        kept = F.dropout(alpha, self.dropout, self.training)
-        y = self.propagate(edges, x=heads, alpha=kept)  # (N, H, C)
+        if self.flow != "source_to_target":
+            edges, heads, given["ends"] = edges.flip(0), heads[::-1], given["ends"][::-1]
+        scores = self.score(edges, edge_attr=edge_attr, **given)  # (E, H)
+        if alive is not None:
+            scores = weft.where(alive.unsqueeze(-1), scores, FAR)
+        size = (heads[0] if heads[1] is None else heads[1]).shape[0]
+        y = edge_attention(scores, heads[0], edges, size, lambda alpha: F.dropout(alpha, self.dropout, self.training))
         y = y.flatten(1) if self.concat else y.mean(1)
         if self.res is not None:
             y = y + self.res(inputs[1] if isinstance(inputs, tuple) else inputs)
         y = y if self.bias is None else y + self.bias
-        return (y, (edges, alpha)) if weights else y
+        return (y, (edges, softmax(scores, edges[1], num_nodes=size))) if weights else y
 
     def _prepared(
         self, edge_index: Adjacency, edge_attr: Tensor | None, heads: Any

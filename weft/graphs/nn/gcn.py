@@ -10,6 +10,7 @@ from ... import nn
 from ...nn import init
 from ...sparse import SparseTensor
 from ...tensor import Tensor
+from ..segment import aggregate as along
 from .linear import Features, Linear, dropout
 from .message_passing import Adjacency, MessagePassing
 from .normalize import gcn_norm, transposed
@@ -57,10 +58,7 @@ class Normalized(MessagePassing):
         """One step: x_i' = Σ_j w_ji x_j."""
         if isinstance(edges, SparseTensor):
             return edges.coalesce() @ x
-        return self.propagate(edges, x=x, edge_weight=weight)
-
-    def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
-        return x_j if edge_weight is None else edge_weight.unsqueeze(-1) * x_j  # (E, 1) * (E, F)
+        return along(x, edges if self.flow == "source_to_target" else edges.flip(0), weight)
 
 
 class GCNConv(Normalized):

@@ -16,7 +16,8 @@ from ... import nn
 from ...errors import ArgumentError, OptionError, ShapeError
 from ...sparse import SparseTensor
 from ...tensor import Tensor, wrap
-from .aggregation import aggregate
+from ..segment import aggregate as along
+from .aggregation import Aggregation, aggregate
 from .normalize import check_edges
 
 __all__ = ["Adjacency", "MessagePassing"]
@@ -102,12 +103,29 @@ class MessagePassing(nn.Module):
             edge_index, given = self._as_edges(edge_index, given)
         check_edges(edge_index, type(self).__name__)
         known = given | self._gathered(edge_index, size, given)
-        messages = self.message(**self._chosen("message", known))
-        gathered = self.aggregate(messages, **self._chosen("aggregate", known))
+        if self._is_plain(given):
+            gathered = self._along(given["x"], edge_index, known["dim_size"])
+        else:
+            messages = self.message(**self._chosen("message", known))
+            gathered = self.aggregate(messages, **self._chosen("aggregate", known))
         return self.update(gathered, **self._chosen("update", known))
 
     def _is_whole(self) -> bool:
         return type(self).message_and_aggregate is not MessagePassing.message_and_aggregate
+
+    def _is_plain(self, given: dict[str, Any]) -> bool:
+        """Whether messages are rows of x as they are, and are reduced by a word: then none need be stored."""
+        kind, x = type(self), given.get("x")
+        own = kind.message is not MessagePassing.message or kind.aggregate is not MessagePassing.aggregate
+        matrices = x is not None and all(
+            part is None or part.ndim == 2 for part in (x if isinstance(x, (tuple, list)) else (x,))
+        )
+        return not own and isinstance(self.aggr_module, Aggregation) and matrices and self.node_dim in (0, -2)
+
+    def _along(self, x: Any, edge_index: Tensor, size: int) -> Tensor:
+        forward = self.flow == "source_to_target"
+        sources = x[0 if forward else 1] if isinstance(x, (tuple, list)) else x
+        return along(sources, edge_index if forward else edge_index.flip(0), None, size, self.aggr_module.reduce)
 
     def _as_edges(self, adj_t: SparseTensor, given: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Edges of a transposed matrix, rows of which are targets; its values are weights where none are given."""
@@ -126,7 +144,8 @@ class MessagePassing(nn.Module):
         for stem, _ in asked:
             self._note_sizes(given[stem], sizes)
         sizes = [sizes[side] if sizes[side] is not None else sizes[1 - side] for side in (0, 1)]
-        lifted = {stem + end: self._lifted(given[stem], *ends[end]) for stem, end in asked}
+        plain = self._is_plain(given)
+        lifted = {} if plain else {stem + end: self._lifted(given[stem], *ends[end]) for stem, end in asked}
         (to, targets), (side, sources) = ends["_i"], ends["_j"]
         about = (targets, None, sizes[to], edge_index, targets, sources, tuple(sizes), sizes[to], sizes[side])
         return lifted | dict(zip(ABOUT_EDGES, about, strict=True))

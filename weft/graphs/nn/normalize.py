@@ -14,7 +14,7 @@ import weft
 from ...errors import ShapeError
 from ...sparse import COO, SparseTensor, ordered
 from ...tensor import Tensor, wrap
-from .aggregation import scatter
+from ..segment import scatter
 
 __all__ = ["check_edges", "gcn_matrix", "gcn_norm", "looped", "transposed"]
 

@@ -12,7 +12,7 @@ import weft
 from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor, wrap
-from .aggregation import scatter
+from ..segment import scatter
 from .gcn import GCNConv
 from .linear import glorot
 from .message_passing import MessagePassing

@@ -9,7 +9,7 @@ import weft
 from ... import nn
 from ...errors import ShapeError
 from ...tensor import Tensor
-from .aggregation import scatter, softmax
+from ..segment import scatter, softmax
 
 __all__ = ["GlobalVertex", "Set2Set", "global_add_pool", "global_max_pool", "global_mean_pool", "to_dense_batch"]
 
@@ -79,7 +79,7 @@ class Set2Set(nn.Module):
         for _ in range(self.processing_steps):
             said, state = self.lstm(asked.unsqueeze(0), state)  # (1, B, 2F) → (1, B, F)
             q = said.squeeze(0)
-            share = softmax((x * q[owner]).sum(-1, keepdim=True), owner, count)  # (N, 1)
+            share = softmax((x * q[owner]).sum(-1, keepdim=True), owner, num_nodes=count)  # (N, 1)
             asked = weft.cat([q, scatter(share * x, owner, 0, count)], 1)
         return asked
 
