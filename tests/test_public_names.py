@@ -25,8 +25,8 @@ PLACES = """
     weft.autograd.forward_ad weft.autograd.function weft.autograd.functional weft.autograd.graph weft.backends
     weft.compiler weft.cuda weft.data weft.data.augment weft.data.sources weft.data.synthetic weft.data.text
     weft.distributed weft.distributions weft.distributions.Distribution weft.distributions.constraints weft.distributions.kl
-    weft.distributions.transforms weft.distributions.utils weft.errors weft.fft weft.func weft.graphs weft.inspect weft.integrate weft.io
-    weft.linalg weft.masked weft.metrics weft.models weft.models.supervised weft.nn weft.nn.Module weft.nn.functional
+    weft.distributions.transforms weft.distributions.utils weft.errors weft.fft weft.func weft.graphs weft.graphs.nn weft.inspect weft.integrate weft.io
+    weft.linalg weft.masked weft.metrics weft.models weft.models.graphs weft.models.supervised weft.nn weft.nn.Module weft.nn.functional
     weft.nn.init weft.nn.parallel weft.nn.utils weft.nn.utils.clip_grad weft.nn.utils.parametrizations weft.nn.utils.parametrize
     weft.nn.utils.rnn weft.optim weft.optim.Optimizer weft.optim.lr_scheduler weft.optim.swa_utils
     weft.random weft.recipes weft.signal.windows weft.sklearn weft.sparse weft.special weft.testing

@@ -35,6 +35,7 @@ LAYERS = {
     "data": "data metrics utils.data",
     "other systems' files": "onnx",
     "training": "train",
+    "graph layers": "graphs.segment graphs.nn",
     "models": "models graphs",
     "recipes": "recipes sklearn",
     "application": "torch app __main__",

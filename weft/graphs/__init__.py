@@ -45,4 +45,4 @@ _NAMES: dict[str, tuple[str, ...]] = {
 
 __all__ = ["Batch", "Data", "Graph", *(name for names in _NAMES.values() for name in names)]
 
-__getattr__, __dir__ = _later(__name__, ("segment",), _NAMES)
+__getattr__, __dir__ = _later(__name__, ("nn", "segment"), _NAMES)

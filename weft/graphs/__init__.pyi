@@ -51,6 +51,7 @@ from weft.graphs import loader as loader
 from weft.graphs.signals import low_pass as low_pass
 from weft.graphs import matrices as matrices
 from weft.graphs.clustering import modularity as modularity
+from weft.graphs import nn as nn
 from weft.graphs.clustering import normalized_cut as normalized_cut
 from weft.graphs.generators import path as path
 from weft.graphs.signals import quadratic_form as quadratic_form

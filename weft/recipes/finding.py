@@ -29,7 +29,16 @@ ROOMS = (
     *("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational", "flows"),
     *("adversarial", "diffusion", "graphs"),
 )
-SUPPORT = ("bits", "citations", "digits", "grey", "images", "pixels", "plane", "words")  # modules of these that are no recipes
+SUPPORT = (
+    "bits",
+    "citations",
+    "digits",
+    "grey",
+    "images",
+    "pixels",
+    "plane",
+    "words",
+)  # modules of these that are no recipes
 
 
 @dataclass(frozen=True)

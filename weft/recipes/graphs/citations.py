@@ -120,7 +120,9 @@ class Learner:
         chosen = {id(p) for p in recipe.decayed(self.network)}
         groups = [[p for p in self.network.parameters() if (id(p) in chosen) is decays] for decays in (True, False)]
         told = [
-            {"params": part, "weight_decay": decay} for part, decay in zip(groups, (settings.weight_decay, 0.0), strict=True) if part
+            {"params": part, "weight_decay": decay}
+            for part, decay in zip(groups, (settings.weight_decay, 0.0), strict=True)
+            if part
         ]
         self.optimizer = optim.Adam(told, lr=settings.lr)
         self.epoch = weft.compile(self._epoch)
