@@ -21,6 +21,7 @@ import torch.utils.data as theirs
 
 import weft
 import weft.utils.data as ours
+from tests.tables import slow_but
 from weft.data.workers import WorkerError
 
 from .loading import Squares, plain
@@ -164,7 +165,7 @@ class TheirSplit(Split, theirs.IterableDataset):
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 3")
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", slow_but((3,), [1, 2, 3]))
 @pytest.mark.parametrize("options", [dict(batch_size=2), dict(batch_size=2, drop_last=True), dict(batch_size=None)])
 def test_streams_come_in_the_order_of_pytorch(workers, options):
     a = ours.DataLoader(Split(17), num_workers=workers, **options)

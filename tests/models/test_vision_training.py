@@ -11,6 +11,7 @@ import torch
 
 import weft
 from tests.models.torchvision_models import difference, outputs, same_weights, torchvision_models
+from tests.tables import slow_but
 from weft import nn
 from weft.errors import OptionError, ShapeError
 from weft.models import supervised as ours
@@ -204,10 +205,10 @@ def train(name: str, compiled: bool) -> tuple[list[float], list[np.ndarray]]:
     return losses, [value.numpy().astype(np.float64) for value in model.state_dict().values()]
 
 
-SLOW = {"googlenet", "densenet", "wide"}  # take seconds to compile
+QUICK = {"lenet", "alexnet", "vgg_bn", "resnet", "mobilenet_v2", "vit"}  # the others take seconds to compile
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in TINY])
+@pytest.mark.parametrize("name", slow_but(QUICK, TINY))
 def test_compiled_training_equals_eager(name: str) -> None:
     eager, compiled = train(name, False), train(name, True)
     np.testing.assert_allclose(compiled[0], eager[0], atol=1e-4, rtol=1e-4)

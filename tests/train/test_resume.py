@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.tables import slow_but
 from weft import nn
 from weft.train import Callback, Classification, Task, Trainer, load_checkpoint
 from weft.train.callbacks import EMA, EarlyStopping, ModelCheckpoint
@@ -64,7 +65,7 @@ def uninterrupted(
     return request.param, *run(tmp_path_factory.mktemp("whole"), EMA(decay=0.9), compiled=request.param)
 
 
-@pytest.mark.parametrize("after", [1, 2, 5, 6, 8, 14, 15])
+@pytest.mark.parametrize("after", slow_but((1, 8, 15), [1, 2, 5, 6, 8, 14, 15]))
 def test_interrupted_at_a_batch(tmp_path: Path, after: int, uninterrupted: tuple[bool, Task, Trainer]) -> None:
     """In an accumulation, at its end, at the end of an epoch and of the training."""
     compiled, whole, first = uninterrupted
@@ -186,7 +187,7 @@ def optimiser_names() -> list[str]:
     return sorted(wanted - {"Optimizer", "SparseAdam", "Muon"})  # the last two take only some kinds of parameters
 
 
-@pytest.mark.parametrize("name", optimiser_names())
+@pytest.mark.parametrize("name", slow_but(("AdamW", "LBFGS", "RAdam", "Rprop", "SGD"), optimiser_names()))
 def test_optimisers_resume(tmp_path: Path, name: str) -> None:
     """Every optimiser's state goes through a file without loss."""
 
