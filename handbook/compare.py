@@ -1,0 +1,344 @@
+"""One table of every family on the same bits, and one of densities in the plane: what the page families.md shows.
+
+    python handbook/compare.py [--seconds 120] [--data FOLDER] [--only bits|plane] [--limit N] [--out families.md]
+
+Every model is trained for the same processor time on one thread, by the same loop, and judged on the whole test set. Bits
+are those of fixed-binarised MNIST (784 an image). Densities of the plane are known, so log p − log q of fresh points is
+an estimate of KL(p ‖ q) that needs no other model. Settings were chosen for short runs: the recipes train longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import weft
+from weft import nn, optim
+from weft.data.sources import BinarizedMNIST
+from weft.models import autoregressive, diffusion, energy, flows, generative, variational
+from weft.models.energy.annealing import base_rates, dense_near_one
+from weft.models.variational.flow_posteriors import flow_posterior
+from weft.recipes.flows.density_2d import DENSITIES, Plane
+from weft.tensor import Tensor
+
+HERE = Path(__file__).parent
+PIXELS, SHAPE, BATCH = 784, (1, 28, 28), 100
+DRAWN = 100  # samples that are timed
+Batches = Iterator[Tensor]
+
+
+def descend(
+    loss: Callable[[Tensor], Tensor], parameters: Any, batches: Batches, seconds: float, rule: Any, lr: float
+) -> None:
+    """Steps of an optimiser, each one plan, until the processor time is spent; the rate falls to 0 in a straight line."""
+    optimizer = rule(parameters, lr=lr)
+
+    @weft.compile
+    def step(x: Tensor) -> None:
+        optimizer.zero_grad()
+        loss(x).backward()
+        optimizer.step()
+
+    step(next(batches))
+    started = time.process_time()
+    while (spent := time.process_time() - started) < seconds:
+        for group in optimizer.param_groups:
+            group["lr"] = lr * (1 - spent / seconds)
+        step(next(batches))
+
+
+def forever(x: Tensor, generator: weft.Generator) -> Batches:
+    """Batches of rows in random order, epoch after epoch."""
+    while True:
+        order = weft.randperm(len(x), generator=generator)
+        for start in range(0, len(x) - BATCH + 1, BATCH):
+            yield x[order[start : start + BATCH]]
+
+
+# ---------------------------------------------------------------------------------------------- bits
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Training and test images as bits, (N, 784), and how long a model may learn."""
+
+    train: Tensor
+    test: Tensor
+    seconds: float
+    seed: int
+
+    def batches(self) -> Batches:
+        return forever(self.train, weft.Generator().manual_seed(self.seed))
+
+
+def by_likelihood(model: Any, bits: Bits, lr: float, shape: tuple[int, ...] = (PIXELS,)) -> Any:
+    loss = lambda x: -model.log_prob(x.reshape(-1, *shape)).mean()
+    descend(loss, model.parameters(), bits.batches(), bits.seconds, optim.Adam, lr)
+    return model
+
+
+def by_own_loss(model: Any, bits: Bits, lr: float, shape: tuple[int, ...] = (PIXELS,)) -> Any:
+    loss = lambda x: model.loss(x.reshape(-1, *shape))
+    descend(loss, model.parameters(), bits.batches(), bits.seconds, optim.Adam, lr)
+    return model
+
+
+def product(bits: Bits) -> Any:
+    return generative.ProductOfBernoullis(PIXELS).fit(bits.train)
+
+
+def mixture(bits: Bits) -> Any:
+    generator, started = weft.Generator().manual_seed(bits.seed), time.process_time()
+    model = generative.BernoulliMixture(200, PIXELS).fit(bits.train, 1, generator=generator)
+    once = max(time.process_time() - started, 1e-3)
+    rounds = max(1, int(bits.seconds / once))
+    return generative.BernoulliMixture(200, PIXELS).fit(bits.train, min(rounds, 100), generator=generator)
+
+
+def contrastive(machine: Any, batches: Batches, seconds: float, seed: int, lr: float) -> None:
+    """Persistent chains with the centred gradient."""
+    generator = weft.Generator().manual_seed(seed)
+    learning = energy.PersistentContrastiveDivergence(machine, BATCH, generator=generator, centred=True)
+    learning.centre(weft.cat([next(batches) for _ in range(20)]))
+    descend(lambda v: learning(v, generator), machine.parameters(), batches, seconds, optim.SGD, lr)
+
+
+@weft.no_grad()
+def start_at_rates(machine: Any, train: Tensor) -> None:
+    machine.visible_bias.copy_(base_rates(train, 1e-3))
+
+
+def rbm(bits: Bits) -> Any:
+    machine = energy.BernoulliRBM(PIXELS, 500)
+    start_at_rates(machine, bits.train)
+    contrastive(machine, bits.batches(), bits.seconds, bits.seed, 0.2)
+    return machine
+
+
+def deep_belief(bits: Bits) -> Any:
+    net = energy.DeepBelief((PIXELS, 500, PIXELS))
+    start_at_rates(net.machines[0], bits.train)
+    contrastive(net.machines[0], bits.batches(), bits.seconds / 2, bits.seed, 0.2)
+    net.tie(0)
+    net.unfold(1)
+    generator = weft.Generator().manual_seed(bits.seed + 1)
+    above = (weft.bernoulli(net.upward(x).detach(), generator=generator) for x in bits.batches())
+    contrastive(net.machines[1], above, bits.seconds / 2, bits.seed, 0.05)
+    return net
+
+
+def dense_vae(bits: Bits, **options: Any) -> Any:
+    return by_own_loss(variational.DenseVAE(PIXELS, (200, 200), 50, init="xavier", **options), bits, 0.004)
+
+
+def ddpm(bits: Bits) -> Any:
+    network = diffusion.UNet(1, 32, (1, 2), attention=(1,), patch=2, out_channels=2)
+    options = {"prediction_type": "v_prediction", "variance_type": "learned_range", "levels": 2}
+    return by_own_loss(diffusion.DDPM(network, SHAPE, "cosine", 1000, **options), bits, 0.002, SHAPE)
+
+
+FAMILIES: dict[str, tuple[Callable[[Bits], Any], tuple[int, ...]]] = {
+    "product of Bernoullis": (product, (PIXELS,)),
+    "mixture of 200 Bernoullis": (mixture, (PIXELS,)),
+    "RBM, 500 hidden": (rbm, (PIXELS,)),
+    "deep belief network, 500-784": (deep_belief, (PIXELS,)),
+    "NADE, 500 hidden": (lambda b: by_likelihood(autoregressive.NADE(PIXELS, 500), b, 0.001), (PIXELS,)),
+    "MADE, 500 hidden": (
+        lambda b: by_likelihood(autoregressive.MADE(PIXELS, (500,), direct=True), b, 0.002),
+        (PIXELS,),
+    ),
+    "gated PixelCNN, 4 layers": (
+        lambda b: by_likelihood(autoregressive.GatedPixelCNN(SHAPE, 16, 4), b, 0.005, SHAPE),
+        SHAPE,
+    ),
+    "VAE": (dense_vae, (PIXELS,)),
+    "IWAE, k = 5": (functools.partial(dense_vae, objective=variational.IWAE(5)), (PIXELS,)),
+    "VAE, flow posterior": (lambda b: dense_vae(b, posterior=flow_posterior("iaf", 50, 1, 50, 400)), (PIXELS,)),
+    "DDPM, U-Net": (ddpm, SHAPE),
+}
+
+
+def judged(model: Any, bits: Bits, shape: tuple[int, ...]) -> tuple[str, str]:
+    """Nats with their side and standard error, and how they were found."""
+    x = bits.test.reshape(-1, *shape)
+    options: dict[str, Any] = {}
+    if isinstance(model, energy.BernoulliRBM | energy.DeepBelief):
+        options = {"chains": 100, "temperatures": dense_near_one(2000), "base": base_rates(bits.train)}
+    if isinstance(model, energy.DeepBelief):
+        del options["base"]
+    if isinstance(model, diffusion.DDPM):
+        model.eval()
+        terms = weft.cat([model.elbo(part, draws=10) for part in x.split(500)])
+        return f"≤ {-terms.mean():.2f} ± {terms.std() / len(x) ** 0.5:.2f}", "bound, 10 steps of each image"
+    samples = 5 if isinstance(model, energy.DeepBelief) else 200
+    found = generative.evaluate(model.eval(), x, binarisation="fixed", samples=(samples,), options=options)
+    best = found.side("lower")
+    sign = "=" if best.side is None else "≤"
+    said = f"{sign} {-best.nats:.2f} ± {best.error:.2f}"
+    other = found.side("upper")
+    if best.side is not None and other is not None:
+        said += f", ≥ {-other.nats:.2f} ± {other.error:.2f}"
+    return said, best.method
+
+
+def sampling(model: Any) -> float:
+    """Milliseconds of processor time for one sample, of a hundred drawn together by a plan that is there already."""
+    generator = weft.Generator().manual_seed(1)
+    how = {"sampler": "dpm", "steps": 25} if isinstance(model, diffusion.DDPM) else {}
+    model.sample(DRAWN, generator=generator, **how)
+    started = time.process_time()
+    model.sample(DRAWN, generator=generator, **how)
+    return 1000 * (time.process_time() - started) / DRAWN
+
+
+def bits_table(options: argparse.Namespace) -> list[str]:
+    train, test = (_images(options, part) for part in ("train", "test"))
+    bits = Bits(train, test, options.seconds, options.seed)
+    rows = ["| model | nats an image | found by | parameters | training s | ms a sample |", "|---|---|---|--:|--:|--:|"]
+    for label, (make, shape) in FAMILIES.items():
+        weft.manual_seed(options.seed)
+        started = time.process_time()
+        model = make(bits)
+        spent = time.process_time() - started
+        with weft.no_grad():
+            said, method = judged(model, bits, shape)
+            pace = sampling(model)
+        count = sum(p.numel() for p in model.parameters())
+        rows.append(f"| {label} | {said} | {method} | {count:,} | {spent:.0f} | {pace:.2f} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _images(options: argparse.Namespace, part: str) -> Tensor:
+    found = BinarizedMNIST(root=options.data, split=part, download=options.data is None)
+    images = found.as_tensors().tensors[0] if options.limit is None else found.drawn(options.limit)
+    return images.flatten(1)
+
+
+# ---------------------------------------------------------------------------------------------- the plane
+
+
+class Mixture(nn.Module):
+    """So many normal densities with full covariances, learned by gradients like the others."""
+
+    def __init__(self, components: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(weft.zeros(components))
+        self.means = nn.Parameter(weft.randn(components, 2))
+        self.factors = nn.Parameter(3 * weft.eye(2).repeat(components, 1, 1))  # Σ⁻¹ = FᵀF
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        moved = weft.einsum("kij,bkj->bki", self.factors, x.unsqueeze(1) - self.means)
+        dets = weft.linalg.det(self.factors).abs().log() - math.log(2 * math.pi)
+        return (self.weights.log_softmax(0) + dets - (moved**2).sum(-1) / 2).logsumexp(1)
+
+
+def _flow(*parts: Any) -> flows.Flow:
+    return flows.Flow([*parts, flows.ActNorm(2)], 2)
+
+
+def _ended(flow: Any) -> flows.Flow:
+    """Its maps with a last one that moves and stretches the plane."""
+    return flows.Flow([*flow.bijector.parts, flows.ActNorm(2)], flow.noise)
+
+
+PLANE: dict[str, tuple[Callable[[], Any], float]] = {
+    "mixture of 30 Gaussians": (lambda: Mixture(30), 0.02),
+    "planar flow, 32 maps": (lambda: _flow(*(flows.Planar(2) for _ in range(32))), 0.005),
+    "radial flow, 32 maps": (lambda: _flow(*(flows.Radial(2) for _ in range(32))), 0.01),
+    "Sylvester flow, 16 maps": (lambda: _flow(*(flows.Sylvester(2, 2) for _ in range(16))), 0.005),
+    "NICE": (lambda: _ended(flows.NICE(2, (64, 64), 8, "logistic")), 0.003),
+    "RealNVP": (lambda: _ended(flows.RealNVP(2, (64, 64), 8)), 0.003),
+    "MAF": (lambda: _ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 6, batch_norm=False)), 0.003),
+    "neural spline": (
+        lambda: _ended(flows.NeuralSplineFlow(2, (64, 64), 4, bins=16, kind="autoregressive", bound=4.0)),
+        0.005,
+    ),
+    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (64, 64), 8)), 0.003),
+    "continuous flow": (
+        lambda: _ended(flows.ContinuousFlow(2, (64, 64), method="rk4", options={"step_size": 0.1})),
+        0.003,
+    ),
+    "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003),
+    "DDPM (bound)": (
+        lambda: diffusion.DDPM(
+            diffusion.PointNetwork(2, 64, 3, outputs=4),
+            (2,),
+            "cosine",
+            1000,
+            prediction_type="v_prediction",
+            variance_type="learned_range",
+        ),
+        0.005,
+    ),
+}
+
+
+def excess(model: Any, lr: float, plane: Plane, options: argparse.Namespace, points: int = 20_000) -> str:
+    """KL(p ‖ q) by fresh points, with its standard error; "≤" where the model tells a bound only."""
+    generator = weft.Generator().manual_seed(options.seed)
+    bounded = isinstance(model, diffusion.DDPM)
+    batches = iter(lambda: plane.draw(512, generator), None)
+    loss = model.loss if bounded else lambda x: -model.log_prob(x).mean()
+    descend(loss, model.parameters(), batches, options.seconds / 4, optim.Adam, lr)
+    x = plane.draw(points, weft.Generator().manual_seed(options.seed + 1))
+    value = model.eval().elbo if bounded else model.eval().log_prob
+    with weft.no_grad():
+        gaps = plane.log_prob(x) - weft.cat([value(part) for part in x.split(1000)])
+    return f"{'≤ ' if bounded else ''}{gaps.mean():.3f} ± {gaps.std() / points**0.5:.3f}"
+
+
+def plane_table(options: argparse.Namespace) -> list[str]:
+    rows = [f"| model | parameters | {' | '.join(DENSITIES)} |", "|---|--:" + "|--:" * len(DENSITIES) + "|"]
+    for label, (make, lr) in PLANE.items():
+        cells = []
+        for plane in DENSITIES.values():
+            weft.manual_seed(options.seed)
+            model = make()
+            cells.append(excess(model, lr, plane, options))
+        count = sum(p.numel() for p in model.parameters())
+        rows.append(f"| {label} | {count:,} | {' | '.join(cells)} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+TABLES = {"bits": bits_table, "plane": plane_table}
+
+
+def put(page: Path, name: str, rows: list[str]) -> None:
+    """Replace the table between the page's marks of this name."""
+    text = page.read_text(encoding="utf-8")
+    found = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    page.write_text(found.sub(lambda m: m[1] + "\n".join(rows) + "\n" + m[2], text), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=120.0, help="processor time that a model may learn")
+    parser.add_argument("--data", default=os.environ.get("WEFT_DATA"), help="folder with the data files ($WEFT_DATA)")
+    parser.add_argument("--only", choices=tuple(TABLES), help="one of the tables")
+    parser.add_argument("--limit", type=int, help="so many images of each part only, to try it")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--out", type=Path, default=HERE / "families.md", help="the page that holds the tables")
+    options = parser.parse_args()
+    weft.set_num_threads(1)
+    for name, table in TABLES.items():
+        if options.only in (None, name):
+            rows = table(options)
+            if options.limit is None:
+                put(options.out, name, rows)
+
+
+if __name__ == "__main__":
+    main()
