@@ -20,9 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
-
 import weft
 from weft import nn, optim
 from weft.data.sources import BinarizedMNIST
@@ -100,7 +97,7 @@ def product(bits: Bits) -> Any:
 
 def mixture(bits: Bits) -> Any:
     generator, started = weft.Generator().manual_seed(bits.seed), time.process_time()
-    model = generative.BernoulliMixture(200, PIXELS).fit(bits.train, 1, generator=generator)
+    generative.BernoulliMixture(200, PIXELS).fit(bits.train, 1, generator=generator)
     once = max(time.process_time() - started, 1e-3)
     rounds = max(1, int(bits.seconds / once))
     return generative.BernoulliMixture(200, PIXELS).fit(bits.train, min(rounds, 100), generator=generator)
