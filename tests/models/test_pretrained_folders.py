@@ -124,7 +124,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], type[Exception], tuple[str, ...]]
         UnsafePickleError,
         (),
     ),
-    "unknown type": (lambda f: set_config(f, model_type="rwkv"), OptionError, ("'mamba'", "bert", "llama", "vit")),
+    "unknown type": (lambda f: set_config(f, model_type="rwkv"), OptionError, ("'rwkv'", "bert", "llama", "vit")),
     "no type": (lambda f: set_config(f, model_type=None), OptionError, ("None", "supported are")),
     "unknown architecture": (
         lambda f: set_config(f, architectures=["BertForDreams"]),

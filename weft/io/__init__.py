@@ -8,6 +8,7 @@ from ..runtime.lazy import later as _later
 from .bundle import load, save
 from .errors import *  # noqa: F403
 from .errors import __all__ as _errors
+from .gguf import GGUF, load_gguf
 from .safetensors import load_file, load_metadata, save_file
 from .torch import from_torch, load_torch, to_torch
 
@@ -18,6 +19,8 @@ __all__ = [
     "load_file",
     "load_metadata",
     "load_torch",
+    "GGUF",
+    "load_gguf",
     "from_torch",
     "to_torch",
     *_errors,

@@ -8,6 +8,7 @@ makes the first tensor, and raises one of the errors in `weft.io.errors`."""
 from weft.io.errors import ArchiveError as ArchiveError
 from weft.io.errors import ByteOrderError as ByteOrderError
 from weft.io.errors import FileFormatError as FileFormatError
+from weft.io.gguf import GGUF as GGUF
 from weft.io.errors import HeaderError as HeaderError
 from weft.io.errors import LayoutError as LayoutError
 from weft.io.errors import MagicError as MagicError
@@ -19,9 +20,10 @@ from weft.io.errors import UnsafePickleError as UnsafePickleError
 from weft.io.torch import from_torch as from_torch
 from weft.io.bundle import load as load
 from weft.io.safetensors import load_file as load_file
+from weft.io.gguf import load_gguf as load_gguf
 from weft.io.safetensors import load_metadata as load_metadata
 from weft.io.torch import load_torch as load_torch
 from weft.io.bundle import save as save
 from weft.io.safetensors import save_file as save_file
 from weft.io.torch import to_torch as to_torch
-__all__ = ['ArchiveError', 'ByteOrderError', 'FileFormatError', 'HeaderError', 'LayoutError', 'MagicError', 'MissingStorageError', 'OversizeError', 'TruncatedError', 'UnsafeNameError', 'UnsafePickleError', 'from_torch', 'load', 'load_file', 'load_metadata', 'load_torch', 'save', 'save_file', 'to_torch']
+__all__ = ['ArchiveError', 'ByteOrderError', 'FileFormatError', 'GGUF', 'HeaderError', 'LayoutError', 'MagicError', 'MissingStorageError', 'OversizeError', 'TruncatedError', 'UnsafeNameError', 'UnsafePickleError', 'from_torch', 'load', 'load_file', 'load_gguf', 'load_metadata', 'load_torch', 'save', 'save_file', 'to_torch']

@@ -29,6 +29,8 @@ from ...nn.module import Module
 from ...tensor import Tensor
 from ..text.generation import NAMES, TOKENS, GenerationConfig
 from .families import FAMILIES
+from .gguf import read_gguf
+from .quantised import dequantised
 from .torchvision import from_torchvision, read_state_dict
 
 if TYPE_CHECKING:
@@ -94,12 +96,16 @@ def from_pretrained(
     pre-training and the file has not). A head of another architecture that the file does not have starts with fresh
     weights, and a warning says so. Heads that this class does not have are left out. changes: fields of the config, such
     as num_labels=3. strict=False: keys that do not fit are named in a warning instead of an error.
-    A file (`resnet18-f37072fd.pth`) is taken as a checkpoint of torchvision; architecture is its name there.
+    A file (`resnet18-f37072fd.pth`) is taken as a checkpoint of torchvision; architecture is its name there. A file of
+    llama.cpp (`model.gguf`) gives the language model of its architecture (`gguf.ARCHITECTURES`). Weights that GPTQ, AWQ or
+    GGUF have quantised are read as the numbers that they stand for.
 
     >>> model = weft.models.from_pretrained("MiniLM-L6")
     >>> model(model.tokenizer.tensor("Hello").unsqueeze(0)).last_hidden_state.shape
     """
     path = os.fspath(folder)
+    if path.endswith(".gguf") and os.path.isfile(path):
+        return _from_gguf(path, architecture, strict, dtype, changes)
     if os.path.isfile(path):
         return _from_torchvision(path, architecture, changes)
     fields = _config_fields(path)
@@ -108,7 +114,8 @@ def from_pretrained(
     cls, as_written = _chosen(path, fields, architecture)
     config = cls.config_class.from_dict({**dict(FAMILIES[fields["model_type"]].defaults), **fields}, **changes)
     config.model_type = fields["model_type"]
-    state = {key: value for key, value in read_weights(path).items() if not IGNORED.search(key)}
+    state = dequantised(path, fields.get("quantization_config"), read_weights(path))
+    state = {key: value for key, value in state.items() if not IGNORED.search(key)}
     try:
         model = _filled(path, cls, config, state, strict, fresh_head=not as_written)
     except WeightsError as error:
@@ -118,6 +125,14 @@ def from_pretrained(
         warnings.warn(f"{path}: {cls.__name__} in config.json, but no head in the file: {body.__name__}", stacklevel=2)
         model = _filled(path, body, config, state, strict, fresh_head=False)
     model.folder, model.generation_config = path, GenerationConfig.from_dict(_generation_fields(path, fields))
+    return (model if dtype is None else model.to(dtype)).eval()
+
+
+def _from_gguf(file: str, architecture: Any, strict: bool, dtype: Any, changes: dict[str, Any]) -> PretrainedModel:
+    fields, state = read_gguf(file)
+    cls, as_written = _chosen(file, fields, architecture)
+    config = cls.config_class.from_dict(fields, **changes)
+    model = _filled(file, cls, config, state, strict, fresh_head=not as_written)
     return (model if dtype is None else model.to(dtype)).eval()
 
 
@@ -153,8 +168,6 @@ def _config_fields(folder: str) -> dict[str, Any]:
     if not os.path.isfile(os.path.join(folder, "config.json")):
         raise MissingFileError(f"{folder}: expected config.json, found {_listing(folder)}")
     fields = _json(os.path.join(folder, "config.json"))
-    if fields.get("quantization_config"):
-        raise OptionError(f"{folder}: quantised weights are not supported; take the checkpoint in bfloat16 or float32")
     generation = os.path.join(folder, "generation_config.json")
     tokens = _json(generation) if os.path.isfile(generation) else {}
     names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "bad_words_ids")
