@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.errors import ArgumentError, IndexRangeError, OptionError, ShapeError
+from weft.errors import ArgumentError, EntryError, IndexRangeError, OptionError, ShapeError
 from weft.graphs import Batch, Data, DataLoader, Graph
 
 
@@ -60,7 +60,7 @@ def test_attributes_are_found_by_name():
     graph["label"] = 3
     assert graph.is_node_attr("colour") and graph.attr_kind("label") == "graphs" and graph.to_dict()["label"] == 3
     assert graph.is_edge_attr("edge_weight") and graph.attr_kind("anchor_index") == "graphs"
-    with pytest.raises(ArgumentError, match="no attribute 'weight'; it has x"):
+    with pytest.raises(EntryError, match="no attribute 'weight'; it has x"):
         graph["weight"]
     with pytest.raises(AttributeError):
         graph.nothing  # noqa: B018

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, EntryError, ShapeError
 from ..tensor import Tensor, wrap
 from ..utils.pytree import register_pytree_node
 
@@ -138,7 +138,7 @@ class Graph:
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.keys():
-            raise ArgumentError(f"Graph: there is no attribute {name!r}; it has {', '.join(self.keys())}")
+            raise EntryError(f"Graph: there is no attribute {name!r}; it has {', '.join(self.keys())}")
         return getattr(self, name)
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -15,6 +15,10 @@ from ..runtime.lazy import later as _later
 Data = Graph
 
 _NAMES: dict[str, tuple[str, ...]] = {
+    "centrality": (
+        *("betweenness_centrality", "closeness_centrality", "degree_centrality", "eigenvector_centrality"),
+        "katz_centrality",
+    ),
     "clustering": (
         *("conductance", "cut_size", "eigengap", "modularity", "normalized_cut", "ratio_cut", "spectral_clustering"),
     ),
@@ -32,6 +36,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "loader": ("DataLoader",),
     "matrices": ("adjacency", "incidence", "laplacian"),
+    "propagation": ("harmonic_labels", "label_propagation"),
+    "ranking": ("Hits", "hits", "pagerank"),
     "signals": (
         *("GraphFourier", "chebyshev_coefficients", "chebyshev_filter", "dft_matrix", "heat_filter", "high_pass"),
         *("largest_eigenvalue", "low_pass", "quadratic_form", "rayleigh_quotient", "spectral_convolution"),
@@ -41,6 +47,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("Spectrum", "connected_components", "fiedler_vector", "spectral_embedding", "spectrum"),
         "subspace_distance",
     ),
+    "walk_embeddings": ("deepwalk", "node2vec"),
+    "walks": ("RandomWalk", "random_walk"),
 }
 
 __all__ = ["Batch", "Data", "Graph", *(name for names in _NAMES.values() for name in names)]

@@ -14,13 +14,18 @@ from weft.data.graph import Graph as Data
 from weft.graphs.loader import DataLoader as DataLoader
 from weft.data.graph import Graph as Graph
 from weft.graphs.signals import GraphFourier as GraphFourier
+from weft.graphs.ranking import Hits as Hits
+from weft.graphs.walks import RandomWalk as RandomWalk
 from weft.graphs.spectra import Spectrum as Spectrum
 from weft.graphs.edges import add_remaining_self_loops as add_remaining_self_loops
 from weft.graphs.edges import add_self_loops as add_self_loops
 from weft.graphs.matrices import adjacency as adjacency
 from weft.graphs.generators import barabasi_albert as barabasi_albert
+from weft.graphs.centrality import betweenness_centrality as betweenness_centrality
+from weft.graphs import centrality as centrality
 from weft.graphs.signals import chebyshev_coefficients as chebyshev_coefficients
 from weft.graphs.signals import chebyshev_filter as chebyshev_filter
+from weft.graphs.centrality import closeness_centrality as closeness_centrality
 from weft.graphs import clustering as clustering
 from weft.graphs.edges import coalesce as coalesce
 from weft.graphs.generators import complete as complete
@@ -28,10 +33,13 @@ from weft.graphs.clustering import conductance as conductance
 from weft.graphs.spectra import connected_components as connected_components
 from weft.graphs import convert as convert
 from weft.graphs.clustering import cut_size as cut_size
+from weft.graphs.walk_embeddings import deepwalk as deepwalk
 from weft.graphs.edges import degree as degree
+from weft.graphs.centrality import degree_centrality as degree_centrality
 from weft.graphs.signals import dft_matrix as dft_matrix
 from weft.graphs import edges as edges
 from weft.graphs.clustering import eigengap as eigengap
+from weft.graphs.centrality import eigenvector_centrality as eigenvector_centrality
 from weft.graphs.generators import erdos_renyi as erdos_renyi
 from weft.graphs.spectra import fiedler_vector as fiedler_vector
 from weft.graphs.convert import from_dense as from_dense
@@ -40,11 +48,15 @@ from weft.graphs.convert import from_networkx as from_networkx
 from weft.graphs.convert import from_scipy as from_scipy
 from weft.graphs import generators as generators
 from weft.graphs.generators import grid as grid
+from weft.graphs.propagation import harmonic_labels as harmonic_labels
 from weft.graphs.signals import heat_filter as heat_filter
 from weft.graphs.signals import high_pass as high_pass
+from weft.graphs.ranking import hits as hits
 from weft.graphs.matrices import incidence as incidence
 from weft.graphs.edges import k_hop_subgraph as k_hop_subgraph
+from weft.graphs.centrality import katz_centrality as katz_centrality
 from weft.graphs.similarity import knn_graph as knn_graph
+from weft.graphs.propagation import label_propagation as label_propagation
 from weft.graphs.matrices import laplacian as laplacian
 from weft.graphs.signals import largest_eigenvalue as largest_eigenvalue
 from weft.graphs import loader as loader
@@ -52,10 +64,15 @@ from weft.graphs.signals import low_pass as low_pass
 from weft.graphs import matrices as matrices
 from weft.graphs.clustering import modularity as modularity
 from weft.graphs import nn as nn
+from weft.graphs.walk_embeddings import node2vec as node2vec
 from weft.graphs.clustering import normalized_cut as normalized_cut
+from weft.graphs.ranking import pagerank as pagerank
 from weft.graphs.generators import path as path
+from weft.graphs import propagation as propagation
 from weft.graphs.signals import quadratic_form as quadratic_form
 from weft.graphs.similarity import radius_graph as radius_graph
+from weft.graphs.walks import random_walk as random_walk
+from weft.graphs import ranking as ranking
 from weft.graphs.clustering import ratio_cut as ratio_cut
 from weft.graphs.signals import rayleigh_quotient as rayleigh_quotient
 from weft.graphs.convert import read_pyg as read_pyg
@@ -79,5 +96,7 @@ from weft.graphs.convert import to_edge_list as to_edge_list
 from weft.graphs.convert import to_networkx as to_networkx
 from weft.graphs.convert import to_scipy as to_scipy
 from weft.graphs.edges import to_undirected as to_undirected
+from weft.graphs import walk_embeddings as walk_embeddings
+from weft.graphs import walks as walks
 from weft.graphs.generators import watts_strogatz as watts_strogatz
-__all__ = ['Batch', 'Data', 'DataLoader', 'Graph', 'GraphFourier', 'Spectrum', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'chebyshev_coefficients', 'chebyshev_filter', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'degree', 'dft_matrix', 'eigengap', 'erdos_renyi', 'fiedler_vector', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'heat_filter', 'high_pass', 'incidence', 'k_hop_subgraph', 'knn_graph', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'normalized_cut', 'path', 'quadratic_form', 'radius_graph', 'ratio_cut', 'rayleigh_quotient', 'read_pyg', 'remove_self_loops', 'ring', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'watts_strogatz']
+__all__ = ['Batch', 'Data', 'DataLoader', 'Graph', 'GraphFourier', 'Hits', 'RandomWalk', 'Spectrum', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'betweenness_centrality', 'chebyshev_coefficients', 'chebyshev_filter', 'closeness_centrality', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'deepwalk', 'degree', 'degree_centrality', 'dft_matrix', 'eigengap', 'eigenvector_centrality', 'erdos_renyi', 'fiedler_vector', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'harmonic_labels', 'heat_filter', 'high_pass', 'hits', 'incidence', 'k_hop_subgraph', 'katz_centrality', 'knn_graph', 'label_propagation', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'node2vec', 'normalized_cut', 'pagerank', 'path', 'quadratic_form', 'radius_graph', 'random_walk', 'ratio_cut', 'rayleigh_quotient', 'read_pyg', 'remove_self_loops', 'ring', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'watts_strogatz']
