@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft
@@ -20,7 +21,8 @@ class Planar(Bijector):
     """y = z + û tanh(wᵀz + b),   log|det J| = log(1 + wᵀû (1 − tanh²(wᵀz + b)))
 
     û = u + (m(wᵀu) − wᵀu) w / ‖w‖² with m(a) = −1 + log(1 + eᵃ), so that wᵀû = m(wᵀu) > −1 and f can be inverted:
-    wᵀz = a is the root of a + wᵀû tanh(a + b) = wᵀy, which increases in a.
+    wᵀz = a is the root of a + wᵀû tanh(a + b) = wᵀy, which increases in a. It starts with wᵀu = log(e − 1), where m = 0,
+    and a small û: many maps after each other are then near the identity.
 
     context: 0, or the size of a context on which u, w and b depend linearly (an amortised posterior)
     Shape: (B, D) → (B, D), (B,)
@@ -29,7 +31,7 @@ class Planar(Bijector):
     def __init__(self, features: int, context: int = 0, dtype: Any = None) -> None:
         super().__init__()
         self.features, self.context = features, context
-        self.values = nn.Parameter(0.1 * weft.randn(2 * features + 1, dtype=dtype))  # u, w, b
+        self.values = nn.Parameter(_near_identity(features, dtype))  # u, w, b
         self.net = nn.Linear(context, 2 * features + 1, bias=False, dtype=dtype) if context else None
 
     def directions(self, context: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,3 +62,12 @@ class Planar(Bijector):
 
     def extra_repr(self) -> str:
         return f"{self.features}" + (f", context={self.context}" if self.context else "")
+
+
+def _near_identity(features: int, dtype: Any) -> Tensor:
+    """u, w, b with û = 0.1 N(0, 1) across w, and nothing along it."""
+    w = weft.randn(features, dtype=dtype) / features**0.5
+    along = w / (w @ w).clamp(min=weft.finfo(w.dtype).tiny)
+    across = 0.1 * weft.randn(features, dtype=dtype)
+    across = across - (across @ w) * along
+    return weft.cat([across + math.log(math.e - 1) * along, w, 0.1 * weft.randn(1, dtype=dtype)])

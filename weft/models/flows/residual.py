@@ -24,7 +24,7 @@ MOST_TERMS, SURE_TERMS = 40, 4
 
 
 class LipschitzLinear(nn.Linear):
-    """y = W̃ x + b with W̃ = W min(1, c / σ(W)), σ the largest singular value by power iteration, two turns a training call."""
+    """y = W̃ x + b with W̃ = W min(1, c / σ(W)), σ the largest singular value by power iteration (`iterate`)."""
 
     def __init__(self, inputs: int, outputs: int, bound: float = 0.9, dtype: Any = None) -> None:
         super().__init__(inputs, outputs, dtype=dtype)
@@ -41,9 +41,9 @@ class LipschitzLinear(nn.Linear):
         self.direction.copy_(v)
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.training:
-            self.iterate(2)
-        size = (self.weight @ self.direction).norm()
+        size = (
+            self.weight @ self.direction.clone()
+        ).norm()  # a copy: the next pass may come before this one's gradient
         return F.linear(input, self.weight * (self.bound / size.clamp(min=self.bound)), self.bias)
 
 
@@ -85,11 +85,18 @@ class Residual(Bijector):
             x = F.silu(x) / 1.1 if number < len(self.layers) - 1 else x
         return x
 
+    def settle(self) -> None:
+        """In training, follow the weights by two turns of power iteration; one pass sees one contraction throughout."""
+        for layer in self.layers if self.training else ():
+            layer.iterate(2)
+
     def forward(self, x: Tensor, context: Tensor | None = None) -> Pair:
+        self.settle()
         g = lambda x: self.contraction(x, context)
         return x + g(x), LOG_DETS[self.log_det](g, x)
 
     def inverse(self, y: Tensor, context: Tensor | None = None) -> Pair:
+        self.settle()
         g = lambda x: self.contraction(x, context)
         x = _solved(g, y, [*self.parameters(), *([] if context is None else [context])])
         return x, -LOG_DETS[self.log_det](g, x)
