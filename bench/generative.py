@@ -16,6 +16,7 @@ import generative_codes as codes
 import generative_diffusion as diffusion
 import generative_flows as flows
 import generative_games as games
+import generative_maps as maps
 import generative_peers as peers
 import generative_variational as variational
 from turns import run
@@ -185,8 +186,9 @@ OURS: dict[str, Callable[[], Program]] = {
     **diffusion.OURS,
     **codes.OURS,
     **flows.OURS,
+    **maps.OURS,
 }
-PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS | codes.PROGRAMS | flows.PROGRAMS
+PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS | codes.PROGRAMS | flows.PROGRAMS | maps.PROGRAMS
 
 
 if __name__ == "__main__":

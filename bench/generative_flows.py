@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any
@@ -300,10 +301,17 @@ def _torch_continuous() -> Program:
 
 
 def _torch_ode() -> Program:
-    """Dormand and Prince's steps with the same controller and tolerance, as torchdiffeq takes them."""
+    """torchdiffeq where it is installed; else Dormand and Prince's steps with the same controller and tolerance."""
     import torch
 
     from weft.integrate import METHODS
+
+    if importlib.util.find_spec("torchdiffeq"):
+        from torchdiffeq import odeint
+
+        _, field = _torch_field()
+        start, times = torch.randn(ROWS, 2), torch.tensor([0.0, 5.0])
+        return torch.no_grad()(lambda: odeint(field, start, times, rtol=TOLERANCE, atol=TOLERANCE))
 
     table = METHODS["dopri5"]
     _, field = _torch_field()
