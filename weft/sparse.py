@@ -30,13 +30,13 @@ class Pattern:
     `flipped`: the transposed matrix, with the entries still in the order of the original.
     """
 
-    __slots__ = ("__weakref__", "_other", "_rows", "columns", "flipped", "size", "starts")
+    __slots__ = ("__weakref__", "_by_row", "_other", "_rows", "columns", "flipped", "size", "starts")
 
     def __init__(self, starts: np.ndarray, columns: np.ndarray, size: tuple[int, int]) -> None:
         small = max(*size, len(columns)) < 2**31  # what SciPy would convert to in every product
         kind = np.int32 if small else np.int64
         self.starts, self.columns = starts.astype(kind, copy=False), columns.astype(kind, copy=False)
-        self.size, self.flipped, self._rows, self._other = size, False, None, None
+        self.size, self.flipped, self._rows, self._other, self._by_row = size, False, None, None, None
 
     @property
     def T(self) -> Pattern:
@@ -44,7 +44,7 @@ class Pattern:
         if self._other is None:
             other = object.__new__(Pattern)
             other.starts, other.columns, other.size, other._rows = self.starts, self.columns, self.size, self._rows
-            other.flipped, other._other, self._other = not self.flipped, self, other
+            other.flipped, other._other, other._by_row, self._other = not self.flipped, self, None, other
         return self._other
 
     @property
@@ -57,6 +57,16 @@ class Pattern:
         if self._rows is None:
             self._rows = np.repeat(np.arange(self.size[0], dtype=self.columns.dtype), np.diff(self.starts))
         return (self.columns, self._rows) if self.flipped else (self._rows, self.columns)
+
+    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Where the entries of each row begin, their columns, and their numbers (None: 0, 1, 2, …); found once."""
+        if not self.flipped:
+            return self.starts, self.columns, None
+        if self._by_row is None:
+            numbers = np.arange(len(self.columns), dtype=self.columns.dtype)
+            found = sparse.csr_array((numbers, self.columns, self.starts), shape=self.size).tocsc()
+            self._by_row = found.indptr, found.indices, found.data
+        return self._by_row
 
     def matrix(self, values: np.ndarray) -> Any:
         """SciPy's matrix with these entries."""

@@ -15,9 +15,10 @@ from weft.kernels.llvm.values import OF_NUMPY
 from weft.kernels.memory.indexing import Coordinate, Gather, Scatter
 from weft.kernels.memory.philox import RandomFill, stream_state
 from weft.kernels.memory.scans import Scan
-from weft.kernels.memory.sparse import SampledProductKernel, SparseProductKernel, transposed_pattern
+from weft.kernels.memory.sparse import ExtremeKernel, SampledProductKernel, SparseProductKernel, TiedSumKernel
 from weft.random import Generator
 from weft.runtime.native import barrier_ir
+from weft.sparse import Pattern
 
 from .kernel_runs import TARGETS, access, run
 
@@ -215,12 +216,12 @@ def sparse_product(matrix, x, transposed=False, threads=1, target="host"):
     starts, columns, extra, order = matrix.indptr, matrix.indices, [], None
     rows = matrix.shape[transposed]
     if transposed:
-        starts, columns, numbers = transposed_pattern(starts, columns, matrix.shape[1])
+        starts, columns, numbers = Pattern(starts, columns, matrix.shape).T.by_row()
         extra, order = [numbers], access(5, numbers)
     y = np.full((rows, x.shape[1]), 9, x.dtype)
     operands = [access(n, a) for n, a in enumerate((starts, columns, matrix.data, x))]
     body = stored(y, 4, operands[3].kind)
-    kernel = SparseProductKernel(rows, x.shape[1], len(columns), *operands, body, order)
+    kernel = SparseProductKernel((rows, x.shape[1]), len(columns), *operands, body, order)
     run(kernel, [starts, columns, matrix.data, x, y, *extra], threads, target)
     return y
 
@@ -237,9 +238,11 @@ def test_sparse_products(rng, dtype, tolerance, target, threads):
             close(sparse_product(matrix, b, False, threads, target), matrix @ b)
             close(sparse_product(matrix, a, True, threads, target), matrix.T @ a)
             y = np.zeros(matrix.nnz, dtype)
-            operands = [access(n, x) for n, x in enumerate((rows, matrix.indices, a, b))]
-            kernel = SampledProductKernel(matrix.nnz, width, *operands, stored(y, 4, operands[2].kind))
-            run(kernel, [rows, matrix.indices, a, b, y], threads, target)
+            heads = [x.reshape(len(x), 1, width) for x in (a, b)]
+            starts, columns, *factors = (access(n, x) for n, x in enumerate((matrix.indptr, matrix.indices, *heads)))
+            body = stored(y, 4, factors[0].kind)
+            kernel = SampledProductKernel(shape[0], matrix.nnz, 1, width, starts, columns, None, *factors, body, 1)
+            run(kernel, [matrix.indptr, matrix.indices, *heads, y], threads, target)
             close(y, (a[rows] * b[matrix.indices]).sum(1))
 
 
@@ -430,8 +433,10 @@ def test_kernels_compile_for_arm(target):
         RandomFill(100, "normal", "f32", one),
         Gather((20, 40), Access(0, "f32", (0, 1)), (coordinate,), two, 3),
         Scatter((20, 40), Body(loads=(matrix,)), Access(2, "f32", (0, 1)), (coordinate,), (30, 40), (40, 1), 3),
-        SparseProductKernel(10, 40, 50, kept, kept, line, matrix, two),
-        SampledProductKernel(50, 40, kept, kept, matrix, matrix, one),
+        SparseProductKernel((10, 40), 50, kept, kept, line, matrix, two),
+        SampledProductKernel(10, 50, 1, 40, kept, kept, None, head, head, one, 1),
+        ExtremeKernel((10, 40), 50, kept, kept, matrix, two, "amax"),
+        TiedSumKernel((10, 40), 50, kept, kept, matrix, matrix, matrix, two),
         AttentionForward((2,), (40, 40, 16, 16), head, head, head, head, rows, 0.25, True, None, 5),
         AttentionBackward((2,), (40, 40, 16, 16), *(head,) * 4, rows, *(head,) * 4, 0.25, True, None, 9),
         Scan((20, 40), 0, Body(loads=(matrix,)), two),

@@ -134,6 +134,11 @@ class Function(MemoryAccess, Control, Math):
         flags = FLOAT_FLAGS + " " if name[0] == "f" else ""
         return self.emit(f"{name} {flags}{a.type} {a.ir}, {b.ir}", a.kind, a.lanes)
 
+    def rounded_product(self, a: Any, b: Any) -> Val:
+        """a · b of floats, rounded also where it is added to something: what NumPy computes."""
+        a, b = self.pair(a, b)
+        return self.emit(f"fmul {a.type} {a.ir}, {b.ir}", a.kind, a.lanes)
+
     def compare(self, name: str, a: Any, b: Any) -> Val:
         a, b = self.pair(a, b)
         if a.is_float:

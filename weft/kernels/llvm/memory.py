@@ -107,6 +107,11 @@ class MemoryAccess:
         self.declarations[f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)"] = None
         self.do(f"call void @{name}({value.typed}, {place.typed}, i32 {align}, {mask.typed})")
 
+    def prefetch(self, pointer: Val, index: Any, kind: str) -> None:
+        """Ask for the line of memory around element `index`, to be read soon."""
+        self.declarations["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        self.do(f"call void @llvm.prefetch.p0({self.offset(pointer, index, kind).typed}, i32 0, i32 3, i32 1)")
+
     def stack(self, kind: str, count: int, align: int = 64) -> Val:
         """Private memory of the function, `count` elements."""
         name = f"%{self.fresh('stack')}"

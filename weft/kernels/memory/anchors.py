@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,19 @@ from ..llvm.values import type_of
 from .checks import PlacesCheck
 from .indexing import Coordinate, Gather, Scatter
 from .scans import IS_RECORD, Scan
-from .sparse import SampledProductKernel, SparseProductKernel, transposed_pattern
+from .sparse import ExtremeKernel, SampledProductKernel, SparseProductKernel, TiedSumKernel
 
-__all__ = ["add_at", "check_places", "combine_at", "read_at", "running", "sampled_product", "sparse_product"]
+__all__ = [
+    "add_at",
+    "check_places",
+    "combine_at",
+    "extreme_along",
+    "read_at",
+    "running",
+    "sampled_product",
+    "sparse_product",
+    "tied_sum",
+]
 
 
 def _is_native(node: AnchorNode, values: Sequence[AnchorValue], indices: Sequence[AnchorValue]) -> bool:
@@ -124,44 +134,82 @@ def combine_at(node: AnchorNode, combine: str, at: int) -> Whole | None:
     return anchor
 
 
-def sparse_product(node: AnchorNode, values: AnchorValue, x: AnchorValue, pattern: Any) -> Anchor | None:
-    """A x for a sparse matrix with the given entries at the places of a pattern."""
-    kind = type_of(x.dtype)
-    if kind not in ("f32", "f64") or values.dtype != x.dtype or not (node.output.size and values.size):
+def _rows_of(pattern: Any) -> tuple[list[np.ndarray], Callable[[int], list[Access | None]]]:
+    """Arrays of a pattern by row, and for words from some number on their accesses: starts, columns, order or None."""
+    found = [None if a is None else np.ascontiguousarray(a) for a in pattern.by_row()]
+    known = [a for a in found if a is not None]
+
+    def accesses_from(word: int) -> list[Access | None]:
+        return [None if a is None else Access(word + n, type_of(a.dtype), (1,)) for n, a in enumerate(found)]
+
+    return known, accesses_from
+
+
+def _is_float(*values: AnchorValue) -> bool:
+    """Whether all are f32, or all f64, and none is empty."""
+    kind = type_of(values[0].dtype)
+    return kind in ("f32", "f64") and all(v.dtype == values[0].dtype and v.size for v in values)
+
+
+def sparse_product(
+    node: AnchorNode, values: AnchorValue | None, x: AnchorValue, pattern: Any, entries: int
+) -> Anchor | None:
+    """A x for a sparse matrix with the given entries (one for each head, or all 1) at the places of a pattern."""
+    given = (x,) if values is None else (values, x)
+    if not entries or not _is_float(*given, node.output):
         return None
-    starts, columns, order = pattern.starts, pattern.columns, None
-    if pattern.flipped:
-        starts, columns, order = transposed_pattern(starts, columns, pattern.size[1])
-    known = [np.ascontiguousarray(a) for a in (starts, columns, order) if a is not None]
-    number = type_of(columns.dtype)
+    kind, (known, lines) = type_of(x.dtype), _rows_of(pattern)
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
-        line = [Access(2 + n, number, (1,)) for n in range(len(known))]
-        return SparseProductKernel(
-            *node.output.shape,
-            values.size,
-            line[0],
-            line[1],
-            Access(0, kind, strides[0]),
-            Access(1, kind, strides[1]),
-            body,
-            line[2] if order is not None else None,
-        )
+        starts, columns, order = lines(len(given))
+        *weights, rows = (Access(n, kind, strides[n]) for n in range(len(given)))
+        one = weights[0] if weights else None
+        return SparseProductKernel(node.output.shape, entries, starts, columns, one, rows, body, order)
 
-    return Anchor(node, (values, x, *known), node.output.shape, make)
+    return Anchor(node, (*given, *known), node.output.shape, make)
+
+
+def extreme_along(node: AnchorNode, x: AnchorValue, pattern: Any, entries: int, combine: str) -> Anchor | None:
+    """The extreme of the rows of x at the places of each row of a pattern."""
+    if not entries or not _is_float(x, node.output):
+        return None
+    kind, (known, lines) = type_of(x.dtype), _rows_of(pattern)
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        starts, columns, _ = lines(1)
+        rows = Access(0, kind, strides[0])
+        return ExtremeKernel(node.output.shape, entries, starts, columns, rows, body, combine)
+
+    return Anchor(node, (x, *known), node.output.shape, make)
+
+
+def tied_sum(node: AnchorNode, pattern: Any, entries: int) -> Anchor | None:
+    """The rows of g at the places of each row of a pattern, where a is b there."""
+    a, b, g = node.inputs
+    if not entries or not _is_float(a, b, g, node.output):
+        return None
+    kind, (known, lines) = type_of(a.dtype), _rows_of(pattern)
+
+    def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
+        starts, columns, _ = lines(3)
+        operands = (Access(n, kind, strides[n]) for n in range(3))
+        return TiedSumKernel(node.output.shape, entries, starts, columns, *operands, body)
+
+    return Anchor(node, (a, b, g, *known), node.output.shape, make)
 
 
 def sampled_product(node: AnchorNode, a: AnchorValue, b: AnchorValue, pattern: Any) -> Anchor | None:
-    """The entries of a bᵀ at the places of a pattern."""
-    kind = type_of(a.dtype)
-    if kind not in ("f32", "f64") or not (node.output.size and a.size):
+    """The entries of a bᵀ at the places of a pattern, for each head where there are some."""
+    if not _is_float(a, b, node.output):
         return None
-    known = [np.ascontiguousarray(places) for places in pattern.places()]
+    kind, (known, lines), rank = type_of(a.dtype), _rows_of(pattern), len(node.output.shape)
+    heads = a.shape[1] if rank == 2 else 1
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
-        rows, columns = (Access(2 + n, type_of(v.dtype), (1,)) for n, v in enumerate(known))
-        factors = (Access(0, kind, strides[0]), Access(1, kind, strides[1]))
-        return SampledProductKernel(node.output.size, a.shape[1], rows, columns, *factors, body)
+        rows = (s if rank == 2 else (s[0], 0, s[1]) for s in strides[:2])
+        factors = [Access(n, kind, s) for n, s in enumerate(rows)]
+        sizes = (a.shape[0], node.output.shape[0], heads, a.shape[-1])
+        return SampledProductKernel(*sizes, *lines(2), *factors, body, rank)
 
     return Anchor(node, (a, b, *known), node.output.shape, make)
 

@@ -65,8 +65,8 @@ class Edges:
             other._sorted, other._rows, other._other, self._other = None, None, self, other
         return self._other
 
-    def by_target(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """`starts`, `columns`, `order`; found once, in time linear in the edges."""
+    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """`starts`, `columns`, `order`: the edges by target; found once, in time linear in the edges."""
         if self._sorted is None:
             kind, count = self.targets.dtype, self.count
             if (np.diff(self.targets) >= 0).all():
@@ -89,11 +89,11 @@ class Edges:
 
     def counts(self) -> np.ndarray:
         """(M,): how many edges go to each target."""
-        return np.diff(self.by_target()[0])
+        return np.diff(self.by_row()[0])
 
     def matrix(self, values: np.ndarray) -> Any:
         """SciPy's (M, N) matrix with values[e] for edge e; several at one place stay apart."""
-        starts, columns, order = self.by_target()
+        starts, columns, order = self.by_row()
         return sparse.csr_array((values if order is None else values[order], columns, starts), shape=self.size)
 
     def __repr__(self) -> str:

@@ -18,11 +18,12 @@ from ...tensor import wrap
 from ..core.primitive import LOW_NUMPY, Primitive
 from ..math.elementwise import conj, where
 
-__all__ = ["DOT_EDGES", "EXTREME_EDGES", "SUM_EDGES", "TIED_SUM", "WEIGH_EDGES"]
+__all__ = ["DOT_EDGES", "EXTREME_EDGES", "SUM_EDGES", "TIED_SUM", "WEIGH_EDGES", "dot_in_lanes"]
 
 sparse = LazyModule("scipy.sparse")
 
 CHUNK = 1 << 20  # numbers gathered at a time
+LANES = 8  # partial sums of a product of two rows, as kernels/memory/sparse.py has them
 FEW = 32  # uses of the same edges before native code is made for them in eager code: those of a batch come only once
 
 
@@ -55,6 +56,20 @@ def _chunks(starts: np.ndarray, width: int) -> list[slice]:
     return ends
 
 
+def dot_in_lanes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Σ a b over the last dimension in the order of native code: LANES partial sums, then halves added to halves."""
+    products = a * b
+    width = products.shape[-1]
+    total = np.zeros((*products.shape[:-1], LANES), products.dtype)
+    for start in range(0, width, LANES):
+        part = products[..., start : start + LANES]
+        total[..., : part.shape[-1]] += part
+    while total.shape[-1] > 1:
+        half = total.shape[-1] // 2
+        total = total[..., :half] + total[..., half:]
+    return total[..., 0]
+
+
 class SumEdges(AlongEdges):
     """yᵢ = Σ x[sourceₑ] over the edges e to i. Shape: (N, F) → (M, F)"""
 
@@ -68,6 +83,12 @@ class SumEdges(AlongEdges):
 
     def vjp(self, g, y, x, edges):
         return (SUM_EDGES(g, edges=edges.T),)
+
+    def native(self, node):
+        from ...kernels.memory.anchors import sparse_product
+
+        edges = node.params["edges"]
+        return sparse_product(node, None, node.inputs[0], edges, edges.count)
 
 
 class WeighEdges(AlongEdges):
@@ -87,6 +108,12 @@ class WeighEdges(AlongEdges):
     def vjp(self, g, y, w, x, edges):
         return lambda: DOT_EDGES(g, conj(x), edges=edges), lambda: WEIGH_EDGES(conj(w), g, edges=edges.T)
 
+    def native(self, node):
+        from ...kernels.memory.anchors import sparse_product
+
+        edges = node.params["edges"]
+        return sparse_product(node, *node.inputs, edges, edges.count)
+
 
 class DotEdges(AlongEdges):
     """yₑ = Σⱼ a[targetₑ, j] b[sourceₑ, j], head by head. Shape: (M, H, F), (N, H, F) → (E, H)"""
@@ -98,7 +125,7 @@ class DotEdges(AlongEdges):
         step = max(1, CHUNK // max(1, a.shape[1] * a.shape[2]))
         for start in range(0, edges.count, step):
             part = slice(start, start + step)
-            np.einsum("ehj,ehj->eh", a[edges.targets[part]], b[edges.sources[part]], out=result[part])
+            result[part] = dot_in_lanes(a[edges.targets[part]], b[edges.sources[part]])
         return result
 
     def shapes(self, a, b, edges):
@@ -106,6 +133,11 @@ class DotEdges(AlongEdges):
 
     def vjp(self, g, y, a, b, edges):
         return lambda: WEIGH_EDGES(g, conj(b), edges=edges), lambda: WEIGH_EDGES(g, conj(a), edges=edges.T)
+
+    def native(self, node):
+        from ...kernels.memory.anchors import sampled_product
+
+        return sampled_product(node, *node.inputs, node.params["edges"])
 
 
 class ExtremeEdges(AlongEdges):
@@ -115,7 +147,7 @@ class ExtremeEdges(AlongEdges):
     """
 
     def reference(self, x, edges, largest):
-        starts, columns, _ = edges.by_target()
+        starts, columns, _ = edges.by_row()
         y, reduce = np.zeros((edges.size[0], x.shape[1]), x.dtype), np.maximum if largest else np.minimum
         for part in _chunks(starts, x.shape[1]):
             first, bounds = starts[part.start], starts[part.start : part.stop + 1]
@@ -133,6 +165,12 @@ class ExtremeEdges(AlongEdges):
         share = where(equal == 0, 0, g / where(equal == 0, 1, equal))
         return (TIED_SUM(y, x, share, edges=edges.T),)
 
+    def native(self, node):
+        from ...kernels.memory.anchors import extreme_along
+
+        edges, combine = node.params["edges"], "amax" if node.params["largest"] else "amin"
+        return extreme_along(node, node.inputs[0], edges, edges.count, combine)
+
 
 class TiedSum(AlongEdges):
     """yᵢ = Σ g[sourceₑ] over the edges e to i for which a[sourceₑ] = bᵢ. Shape: (N, F), (M, F), (N, F) → (M, F)"""
@@ -140,7 +178,7 @@ class TiedSum(AlongEdges):
     linear = (2,)
 
     def reference(self, a, b, g, edges):
-        starts, columns, _ = edges.by_target()
+        starts, columns, _ = edges.by_row()
         y = np.zeros((edges.size[0], a.shape[1]), g.dtype)
         for part in _chunks(starts, a.shape[1]):
             here = columns[starts[part.start] : starts[part.stop]]
@@ -158,6 +196,12 @@ class TiedSum(AlongEdges):
 
     def vjp(self, g, y, a, b, given, edges):
         return None, None, TIED_SUM(b, a, g, edges=edges.T)
+
+    def native(self, node):
+        from ...kernels.memory.anchors import tied_sum
+
+        edges = node.params["edges"]
+        return tied_sum(node, edges, edges.count)
 
 
 SUM_EDGES, WEIGH_EDGES, DOT_EDGES, EXTREME_EDGES, TIED_SUM = (

@@ -18,6 +18,7 @@ from ...tensor import Tensor, wrap
 from ..core.operands import is_number
 from ..core.primitive import Contraction, Primitive, operation
 from ..create.create import tensor
+from ..index.segments import dot_in_lanes
 from ..math.elementwise import conj
 from ..shape.join import cat
 
@@ -41,7 +42,8 @@ class SparseProduct(Contraction):
     def native(self, node):
         from ...kernels.memory.anchors import sparse_product
 
-        return sparse_product(node, *node.inputs, **node.params)
+        pattern = node.params["pattern"]
+        return sparse_product(node, *node.inputs, pattern, len(pattern.columns))
 
     def batch(self, inputs, batched, size, params):
         values, x = inputs
@@ -61,7 +63,7 @@ class SampledProduct(Contraction):
         step = max(1, CHUNK // max(1, a.shape[1]))
         for start in range(0, len(rows), step):  # gathering all rows at once could need far more memory than a and b
             part = slice(start, start + step)
-            np.einsum("ej,ej->e", a[rows[part]], b[columns[part]], out=result[part])
+            result[part] = dot_in_lanes(a[rows[part]], b[columns[part]])
         return result
 
     def vjp(self, g, y, a, b, pattern):
