@@ -24,8 +24,11 @@ class Pattern:
     def T(self) -> Pattern:
         """The pattern of the transposed matrix."""
     def __init__(self, starts: np.ndarray, columns: np.ndarray, size: tuple[int, int]) -> None: ...
+    _by_row: Any
     _other: Any
     _rows: Any
+    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Where the entries of each row begin, their columns, and their numbers (None: 0, 1, 2, …); found once."""
     columns: Any
     flipped: Any
     def matrix(self, values: np.ndarray) -> Any:

@@ -149,8 +149,8 @@ class Graph:
         value = getattr(self, name)
         if name == "edge_index":
             return EDGES
-        if not isinstance(value, Tensor) or value.ndim == 0 or holds_nodes(name):
-            return GRAPHS
+        if not isinstance(value, Tensor) or value.ndim == 0 or holds_nodes(name) or name == "edge_label":
+            return GRAPHS  # edge_label is of the pairs in edge_label_index
         rows, nodes, edges = value.shape[0], self.num_nodes, self.num_edges
         if rows == edges and ("edge" in name or rows != nodes):
             return EDGES

@@ -19,6 +19,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("betweenness_centrality", "closeness_centrality", "degree_centrality", "eigenvector_centrality"),
         "katz_centrality",
     ),
+    "checks": ("check_equivariant", "check_split", "permuted"),
     "clustering": (
         *("conductance", "cut_size", "eigengap", "modularity", "normalized_cut", "ratio_cut", "spectral_clustering"),
     ),
@@ -30,12 +31,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("add_remaining_self_loops", "add_self_loops", "coalesce", "degree", "k_hop_subgraph", "remove_self_loops"),
         *("subgraph", "to_undirected"),
     ),
+    "folds": ("Fold", "NestedResult", "nested_evaluation", "nested_folds", "read_folds"),
     "generators": (
         *("barabasi_albert", "complete", "erdos_renyi", "grid", "path", "ring", "stochastic_block_model"),
         "watts_strogatz",
     ),
     "loader": ("DataLoader",),
     "matrices": ("adjacency", "incidence", "laplacian"),
+    "negatives": ("negative_sampling",),
     "propagation": ("harmonic_labels", "label_propagation"),
     "ranking": ("Hits", "hits", "pagerank"),
     "signals": (
@@ -47,6 +50,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("Spectrum", "connected_components", "fiedler_vector", "spectral_embedding", "spectrum"),
         "subspace_distance",
     ),
+    "splits": ("RandomLinkSplit", "RandomNodeSplit"),
     "walk_embeddings": ("deepwalk", "node2vec"),
     "walks": ("RandomWalk", "random_walk"),
 }

@@ -8,13 +8,20 @@ graph has the weight of i → j at A[i, j]. Message passing layers are in `weft.
     >>> weft.graphs.degree(graph.edge_index[0]).tolist()
     [1.0, 2.0, 1.0]"""
 
+from collections.abc import Callable
+from weft.tensor import Tensor
+import weft
 
 from weft.data.graph_batch import Batch as Batch
 from weft.data.graph import Graph as Data
 from weft.graphs.loader import DataLoader as DataLoader
+from weft.graphs.folds import Fold as Fold
 from weft.data.graph import Graph as Graph
 from weft.graphs.signals import GraphFourier as GraphFourier
 from weft.graphs.ranking import Hits as Hits
+from weft.graphs.folds import NestedResult as NestedResult
+from weft.graphs.splits import RandomLinkSplit as RandomLinkSplit
+from weft.graphs.splits import RandomNodeSplit as RandomNodeSplit
 from weft.graphs.walks import RandomWalk as RandomWalk
 from weft.graphs.spectra import Spectrum as Spectrum
 from weft.graphs.edges import add_remaining_self_loops as add_remaining_self_loops
@@ -25,6 +32,8 @@ from weft.graphs.centrality import betweenness_centrality as betweenness_central
 from weft.graphs import centrality as centrality
 from weft.graphs.signals import chebyshev_coefficients as chebyshev_coefficients
 from weft.graphs.signals import chebyshev_filter as chebyshev_filter
+from weft.graphs.checks import check_split as check_split
+from weft.graphs import checks as checks
 from weft.graphs.centrality import closeness_centrality as closeness_centrality
 from weft.graphs import clustering as clustering
 from weft.graphs.edges import coalesce as coalesce
@@ -42,6 +51,7 @@ from weft.graphs.clustering import eigengap as eigengap
 from weft.graphs.centrality import eigenvector_centrality as eigenvector_centrality
 from weft.graphs.generators import erdos_renyi as erdos_renyi
 from weft.graphs.spectra import fiedler_vector as fiedler_vector
+from weft.graphs import folds as folds
 from weft.graphs.convert import from_dense as from_dense
 from weft.graphs.convert import from_edge_list as from_edge_list
 from weft.graphs.convert import from_networkx as from_networkx
@@ -63,11 +73,16 @@ from weft.graphs import loader as loader
 from weft.graphs.signals import low_pass as low_pass
 from weft.graphs import matrices as matrices
 from weft.graphs.clustering import modularity as modularity
+from weft.graphs.negatives import negative_sampling as negative_sampling
+from weft.graphs import negatives as negatives
+from weft.graphs.folds import nested_evaluation as nested_evaluation
+from weft.graphs.folds import nested_folds as nested_folds
 from weft.graphs import nn as nn
 from weft.graphs.walk_embeddings import node2vec as node2vec
 from weft.graphs.clustering import normalized_cut as normalized_cut
 from weft.graphs.ranking import pagerank as pagerank
 from weft.graphs.generators import path as path
+from weft.graphs.checks import permuted as permuted
 from weft.graphs import propagation as propagation
 from weft.graphs.signals import quadratic_form as quadratic_form
 from weft.graphs.similarity import radius_graph as radius_graph
@@ -75,6 +90,7 @@ from weft.graphs.walks import random_walk as random_walk
 from weft.graphs import ranking as ranking
 from weft.graphs.clustering import ratio_cut as ratio_cut
 from weft.graphs.signals import rayleigh_quotient as rayleigh_quotient
+from weft.graphs.folds import read_folds as read_folds
 from weft.graphs.convert import read_pyg as read_pyg
 from weft.graphs.edges import remove_self_loops as remove_self_loops
 from weft.graphs.generators import ring as ring
@@ -87,6 +103,7 @@ from weft.graphs.clustering import spectral_clustering as spectral_clustering
 from weft.graphs.signals import spectral_convolution as spectral_convolution
 from weft.graphs.spectra import spectral_embedding as spectral_embedding
 from weft.graphs.spectra import spectrum as spectrum
+from weft.graphs import splits as splits
 from weft.graphs.generators import stochastic_block_model as stochastic_block_model
 from weft.graphs.edges import subgraph as subgraph
 from weft.graphs.spectra import subspace_distance as subspace_distance
@@ -99,4 +116,14 @@ from weft.graphs.edges import to_undirected as to_undirected
 from weft.graphs import walk_embeddings as walk_embeddings
 from weft.graphs import walks as walks
 from weft.graphs.generators import watts_strogatz as watts_strogatz
-__all__ = ['Batch', 'Data', 'DataLoader', 'Graph', 'GraphFourier', 'Hits', 'RandomWalk', 'Spectrum', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'betweenness_centrality', 'chebyshev_coefficients', 'chebyshev_filter', 'closeness_centrality', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'deepwalk', 'degree', 'degree_centrality', 'dft_matrix', 'eigengap', 'eigenvector_centrality', 'erdos_renyi', 'fiedler_vector', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'harmonic_labels', 'heat_filter', 'high_pass', 'hits', 'incidence', 'k_hop_subgraph', 'katz_centrality', 'knn_graph', 'label_propagation', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'node2vec', 'normalized_cut', 'pagerank', 'path', 'quadratic_form', 'radius_graph', 'random_walk', 'ratio_cut', 'rayleigh_quotient', 'read_pyg', 'remove_self_loops', 'ring', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'watts_strogatz']
+__all__ = ['Batch', 'Data', 'DataLoader', 'Fold', 'Graph', 'GraphFourier', 'Hits', 'NestedResult', 'RandomLinkSplit', 'RandomNodeSplit', 'RandomWalk', 'Spectrum', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'betweenness_centrality', 'chebyshev_coefficients', 'chebyshev_filter', 'check_equivariant', 'check_split', 'closeness_centrality', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'deepwalk', 'degree', 'degree_centrality', 'dft_matrix', 'eigengap', 'eigenvector_centrality', 'erdos_renyi', 'fiedler_vector', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'harmonic_labels', 'heat_filter', 'high_pass', 'hits', 'incidence', 'k_hop_subgraph', 'katz_centrality', 'knn_graph', 'label_propagation', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'negative_sampling', 'nested_evaluation', 'nested_folds', 'node2vec', 'normalized_cut', 'pagerank', 'path', 'permuted', 'quadratic_form', 'radius_graph', 'random_walk', 'ratio_cut', 'rayleigh_quotient', 'read_folds', 'read_pyg', 'remove_self_loops', 'ring', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'watts_strogatz']
+def check_equivariant(function: Callable[[Graph], Tensor], graph: Graph, *, invariant: bool = False, trials: int = 3, tolerance: float = 1e-05, generator: weft.Generator | None = None) -> float:
+    """max |f(P G) − P f(G)| over random orders P of nodes (and of edges), relative to max |f(G)| if that is above 1.
+
+    function: a graph → (N, …), one row for each node; a model in evaluation mode
+    invariant: the result has no rows of nodes and must not change at all: f(P G) = f(G)
+    tolerance: more than this raises
+
+    >>> mean = lambda graph: weft.graphs.adjacency(graph) @ graph.x
+    >>> weft.graphs.check_equivariant(mean, weft.graphs.path(4).replace(x=weft.ones(4, 2)))
+    0.0"""
