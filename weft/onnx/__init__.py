@@ -3,7 +3,8 @@
 Reading needs no other package; the `onnx` extra has the checker, the reference and ONNX Runtime that `verify=True` asks.
 """
 
+from .exporting import export
 from .load import load
 from .module import OnnxModule
 
-__all__ = ["OnnxModule", "load"]
+__all__ = ["OnnxModule", "export", "load"]

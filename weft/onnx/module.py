@@ -142,6 +142,7 @@ class OnnxModule(Graph):
     def __init__(self, inputs: Sequence[str], outputs: Sequence[str], proto: ModelProto) -> None:
         super().__init__(inputs, outputs)
         self.proto = proto
+        self.opset = next((int(entry.version) for entry in proto.opset_import if not entry.domain), 0)
         self.optional: frozenset[str] = frozenset()
 
     def forward(self, *args: Any, **named: Any) -> Any:

@@ -1,0 +1,1 @@
+"""From a traced model to an ONNX graph: captured, unified over sizes, written node by node by rules."""
