@@ -88,4 +88,4 @@ def _current(model: OnnxModule, tensor: TensorProto) -> TensorProto:
     if place is None:
         return to_proto(model.constants[tensor.name or ""], tensor.name)
     home, leaf = place
-    return to_proto(np.ascontiguousarray(getattr(home, leaf).array), tensor.name)
+    return to_proto(np.asarray(getattr(home, leaf).array), tensor.name)

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import UnsupportedError
 from ..schema import NodeProto, StringStringEntryProto, make_attribute
 from ..tensors import NUMBERS, to_proto
-from .sizes import Iota, Number, Size, Sizes
+from .sizes import Band, Iota, Number, Size, Sizes
 from .unify import Step, Var
 
 __all__ = ["WRITERS", "Builder", "writes"]
@@ -124,6 +124,19 @@ class Builder:
         limit = self.emit("Add", [start, self.emit("Mul", [count, step])])
         line = self.cast(self.emit("Range", [start, limit, step]), np.dtype(np.int64), dtype)
         return line if len(iota.shape) == 1 else self.emit("Reshape", [line, self.shape(iota.shape)])
+
+    def band(self, band: Band, dtype: np.dtype) -> str:
+        """A table of two numbers on both sides of a diagonal."""
+        rows, columns = [n for n in band.shape if n != 1]
+        zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
+        row = self.emit("Unsqueeze", [self.emit("Range", [zero, self._whole(rows), one]), self.ints([1])])
+        column = self.emit("Range", [zero, self._whole(columns), one])
+        table = self.emit("GreaterOrEqual", [column, self.emit("Add", [row, self._whole(band.edge)])])
+        if dtype == np.dtype(bool):
+            table = table if band.above else self.emit("Not", [table])
+        else:
+            table = self.emit("Where", [table, self.constant(band.above, dtype), self.constant(band.below, dtype)])
+        return table if len(band.shape) == 2 else self.emit("Reshape", [table, self.shape(band.shape)])
 
     def _whole(self, value: Any) -> str:
         """A scalar of a size or a number."""

@@ -12,7 +12,6 @@ from .pointwise import same
 from .unify import Step, Var
 
 
-
 def _number(var: Var) -> float | None:
     """The number that a constant is."""
     content: Any = var.step.content if var.step.title == "Constant" else None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .builder import Builder, writes
-from .sizes import Number
+from .sizes import Band, Number
 from .unify import Step
 
 _SAME = {
@@ -196,7 +196,11 @@ def heaviside(b: Builder, step: Step, x: str, values: str) -> str:
 def where(b: Builder, step: Step, condition: str, x: str, y: str) -> str:
     kind = step.output.dtype
     chosen = [b.cast(name, v.dtype, kind) for name, v in zip((x, y), step.inputs[1:], strict=True)]
-    return b.emit("Where", [_truth(b, condition, step.inputs[0].dtype), *chosen])
+    truth = _truth(b, condition, step.inputs[0].dtype)
+    if kind != BOOL:
+        return b.emit("Where", [truth, *chosen])
+    first = b.emit("And", [truth, chosen[0]])  # runtimes have no choice between truths
+    return b.emit("Or", [first, b.emit("And", [b.emit("Not", [truth]), chosen[1]])])
 
 
 @writes("FloorDivide TruncDivide Remainder Fmod")
@@ -234,4 +238,4 @@ def constant(b: Builder, step: Step) -> str:
     kind = step.output.dtype
     if isinstance(content, Number):
         return b.number(content, kind, [1] * step.output.rank)
-    return b.iota(content, kind)
+    return b.band(content, kind) if isinstance(content, Band) else b.iota(content, kind)

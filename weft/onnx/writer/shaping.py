@@ -33,64 +33,23 @@ def expand(b: Builder, step: Step, x: str) -> str:
 
 @writes("Slice")
 def slice_(b: Builder, step: Step, x: str) -> str:
-    """Slices, whole numbers and new dimensions, one after the other."""
-    (have,), index = (step.inputs,), step.params["index"]
-    index = index if isinstance(index, tuple) else (index,)
-    if Ellipsis in index:
-        place = index.index(Ellipsis)
-        missing = have.rank - sum(entry is not None and entry is not Ellipsis for entry in index)
-        index = (*index[:place], *[slice(None)] * missing, *index[place + 1 :])
-    cuts, dropped, axis = [], [], 0
-    for entry in index:
+    """(start, stop, step) cuts a dimension, a whole number drops it, None adds one."""
+    cuts, dropped, added, axis, place = [], [], [], 0, 0
+    for entry in step.params["index"]:
         if entry is None:
-            continue
-        if isinstance(entry, slice):
-            if entry != slice(None):
-                cuts.append((axis, entry.start, entry.stop, 1 if entry.step is None else entry.step))
+            added.append(place)
+        elif isinstance(entry, tuple):
+            start, stop, hop = entry
+            if entry != (None, None, None):
+                cuts.append((axis, start, stop, 1 if hop is None else hop))
         else:
             cuts.append((axis, entry, _after(entry), 1))
             dropped.append(axis)
-        axis += 1
+        axis += entry is not None
+        place += entry is None or isinstance(entry, tuple)
     y = _cut(b, x, cuts)
-    if not dropped and None not in index:
-        return y
-    kept = tuple(n for k, n in enumerate(_sizes_after(have, cuts, step)) if k not in dropped)
     y = b.emit("Squeeze", [y, b.ints(dropped)]) if dropped else y
-    return b.reshaped(y, kept, step.output.shape) if None in index else y
-
-
-def _sizes_after(have: Var, cuts: list[Any], step: Step) -> tuple[Any, ...]:
-    """Sizes after the cuts: those of the result, in order, where nothing was dropped."""
-    changed = {axis for axis, *_ in cuts}
-    left = [
-        n
-        for n, entry in zip(step.output.shape, [e for e in _entries(step) if not _is_number(e)], strict=False)
-        if entry is not None
-    ]
-    sizes, rest = [], iter(left)
-    numbers = [e for e in _entries(step) if e is not None]
-    for axis, n in enumerate(have.shape):
-        is_number = axis < len(numbers) and _is_number(numbers[axis])
-        sizes.append(1 if is_number else next(rest, n) if axis in changed else _passed(rest, n))
-    return tuple(sizes)
-
-
-def _passed(rest: Any, n: Any) -> Any:
-    return next(rest, n)
-
-
-def _entries(step: Step) -> tuple[Any, ...]:
-    index = step.params["index"]
-    index = index if isinstance(index, tuple) else (index,)
-    if Ellipsis not in index:
-        return index
-    place = index.index(Ellipsis)
-    missing = step.inputs[0].rank - sum(entry is not None and entry is not Ellipsis for entry in index)
-    return (*index[:place], *[slice(None)] * missing, *index[place + 1 :])
-
-
-def _is_number(entry: Any) -> bool:
-    return isinstance(entry, (int, np.integer, Size)) and not isinstance(entry, bool)
+    return b.emit("Unsqueeze", [y, b.ints(added)]) if added else y
 
 
 def _after(entry: Any) -> Any:
@@ -203,41 +162,73 @@ def overwrite(b: Builder, step: Step, x: str, value: str) -> str:
 # ---------------------------------------------------------------------------------- windows of memory
 
 
-def _window(step: Step) -> list[tuple[int, Any, Any, Any]] | None:
-    """Strides and an offset in memory as slices (axis, start, stop, step); None where they are something else."""
-    p = step.params
+Cut = tuple[int, int, int, int]  # axis, start, stop, step
+
+
+def _window(step: Step) -> tuple[list[Cut], list[int]] | None:
+    """Strides and an offset in memory as slices, and the axes that are dropped; None where they are something else."""
     found = [_dimensions(node.params, node.inputs[0].shape) for node in step.nodes]
-    if any(f is None or len(f) != len(found[0] or ()) for f in found) or not found[0]:
+    forms = [[_form(entry, counted) for counted in (False, True) for entry in f or ()] for f in found]
+    if any(f is None for f in found) or any(len(form) != len(forms[0]) for form in forms):
         return None
-    del p
-    if any(f != found[0] for f in found):
-        return None
-    return [(axis, start, FAR if whole else stop, hop) for axis, (start, stop, hop, whole) in enumerate(found[0])]
+    half = len(forms[0]) // 2
+    cuts, dropped = [], []
+    for axis in range(half):
+        plain = {form[axis] for form in forms}
+        from_end = {form[half + axis] for form in forms}
+        chosen = plain if len(plain) == 1 else from_end
+        if len(chosen) > 1:
+            return None
+        ((start, stop, hop, drop),) = chosen
+        if (start, stop, hop) != (0, FAR, 1):
+            cuts.append((axis, start, stop, hop))
+        dropped += [axis] if drop else []
+    return cuts, dropped
 
 
-def _dimensions(p: dict[str, Any], shape: Any) -> list[tuple[int, int, int, bool]] | None:
-    layout, size, stride, offset = tuple(p["layout"]), tuple(p["size"]), tuple(p["stride"]), int(p["offset"])
+def _form(entry: tuple[int, int, int, bool, int], from_end: bool) -> tuple[int, int, int, bool]:
+    """A slice whose stop is counted from the start, or from the end; to the end is FAR."""
+    start, stop, hop, drop, length = entry
+    last = drop and start == length - 1
+    if from_end:
+        start = start - length if last else start
+        stop = FAR if stop >= length else stop - length
+    return start, FAR if stop >= length > 0 else stop, hop, drop
+
+
+def _dimensions(p: dict[str, Any], shape: Any) -> list[tuple[int, int, int, bool, int]] | None:
+    """(start, stop, step, dropped, length) of every dimension of the memory under a window."""
+    (sizes, strides, first), offset = p["layout"], int(p["offset"])
+    window = list(zip(p["size"], p["stride"], strict=True))
     dense = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
-    if len(size) != len(shape) or (layout and layout != dense):
+    if tuple(sizes) != tuple(shape) or tuple(strides) != dense or first or not shape or 0 in shape:
         return None
     found = []
-    for length, unit, count, hop in zip(shape, dense, size, stride, strict=True):
+    for place, (length, unit) in enumerate(zip(shape, dense, strict=True)):
         start, offset = divmod(offset, unit)
-        if count > 1 and hop % unit:
+        left = len(shape) - place
+        drop = len(window) < left and not (window and window[0][1] % unit == 0 and window[0][1] >= unit)
+        if drop:
+            found.append((start, start + 1, 1, True, length))
+            continue
+        if not window or (window[0][0] > 1 and window[0][1] % unit):
             return None
-        step = hop // unit if count > 1 else 1
-        if step < 1 or start + (count - 1) * step >= length:
+        count, stride = window.pop(0)
+        hop = stride // unit if count > 1 else 1
+        stop = start + (count - 1) * hop + 1
+        if hop < 1 or stop > length:
             return None
-        whole = start + count * step >= length
-        found.append((start, start + (count - 1) * step + 1, step, whole))
-    return found
+        found.append((start, stop if start + count * hop < length or hop == 1 else length, hop, False, length))
+    return None if window else found
 
 
 @writes("StridedRead AsStrided")
 def strided_read(b: Builder, step: Step, x: str) -> str:
-    cuts = _window(step)
-    if cuts is not None:
-        return _cut(b, x, [c for c, n in zip(cuts, step.inputs[0].shape, strict=True) if c[1:] != (0, FAR, 1)])
+    window = _window(step)
+    if window is not None:
+        cuts, dropped = window
+        y = _cut(b, x, cuts)
+        return b.emit("Squeeze", [y, b.ints(dropped)]) if dropped else y
     places = _flat_places(step)
     flat = b.emit("Reshape", [x, b.ints([-1])])
     return b.emit("Gather", [flat, b.constant(places, np.int64)], axis=0)
@@ -248,34 +239,34 @@ def _flat_places(step: Step) -> np.ndarray:
     if len(step.nodes) > 1 and len({node.inputs[0].shape for node in step.nodes}) > 1:
         raise UnsupportedError(f"onnx.export: {step.line}: a window of memory whose place depends on a dynamic size")
     p = step.nodes[0].params
-    shape = step.nodes[0].inputs[0].shape
-    layout = tuple(p["layout"]) or tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
-    where = np.full(sum((n - 1) * s for n, s in zip(shape, layout, strict=True)) + 1, -1)
-    own = sum(
-        (np.arange(n) * s).reshape([-1, *[1] * (len(shape) - 1 - k)])
-        for k, (n, s) in enumerate(zip(shape, layout, strict=True))
-    )
-    where[np.asarray(own).reshape(-1)] = np.arange(math.prod(shape))
-    size, stride = tuple(p["size"]), tuple(p["stride"])
-    read = sum(
-        (np.arange(n) * s).reshape([-1, *[1] * (len(size) - 1 - k)])
-        for k, (n, s) in enumerate(zip(size, stride, strict=True))
-    )
-    return where[np.broadcast_to(np.asarray(read) + int(p["offset"]), size)]
+    sizes, strides, first = p["layout"]
+    own, read = _offsets(sizes, strides) + first, _offsets(p["size"], p["stride"]) + int(p["offset"])
+    where = np.full(max(own.max(initial=0), read.max(initial=0)) + 1, -1)
+    where[own.reshape(-1)] = np.arange(own.size)
+    return where[read]
+
+
+def _offsets(sizes: Any, strides: Any) -> np.ndarray:
+    """The place in memory of every element of a tensor with these strides."""
+    found = np.zeros(tuple(sizes), np.int64)
+    for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        found += (np.arange(size) * stride).reshape([-1, *[1] * (len(sizes) - 1 - axis)])
+    return found
 
 
 @writes("StridedReplace")
 def strided_replace(b: Builder, step: Step, x: str, value: str) -> str:
     """x with a window replaced: what lies before, the new part, what lies behind, along the one axis that is cut."""
-    cuts = _window(step)
+    window = _window(step)
     part, whole = step.inputs[1], step.inputs[0]
     value = b.cast(value, part.dtype, whole.dtype)
-    if cuts is not None:
-        changed = [c for c in cuts if c[1:] != (0, FAR, 1)]
-        if not changed:
-            return b.expanded(value, part.shape, whole.shape)
-        if len(changed) == 1 and changed[0][3] == 1:
-            axis, start, stop, _ = changed[0]
+    if window is not None:
+        cuts, dropped = window
+        value = b.emit("Unsqueeze", [value, b.ints(dropped)]) if dropped else value
+        if not cuts:
+            return value
+        if len(cuts) == 1 and cuts[0][3] == 1:
+            axis, start, stop, _ = cuts[0]
             pieces = [_cut(b, x, [(axis, 0, start, 1)])] if start else []
             pieces.append(value)
             pieces += [_cut(b, x, [(axis, stop, FAR, 1)])] if stop != FAR else []

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Iota", "Number", "Repeated", "Size", "Sizes", "evaluate", "fit", "fit_array", "fit_number"]
+__all__ = ["Band", "Iota", "Number", "Repeated", "Size", "Sizes", "evaluate", "fit", "fit_array", "fit_number"]
 
 MOST_SYMBOLS = 3  # in one product
 LARGEST_DIVISOR = 32
@@ -81,6 +81,16 @@ class Iota:
     shape: tuple[int | Size, ...]
 
 
+@dataclass(frozen=True)
+class Band:
+    """A table with one number where column − row ≥ edge, and another one below."""
+
+    shape: tuple[int | Size, ...]
+    edge: int | Size
+    above: Any
+    below: Any
+
+
 def evaluate(size: int | Size, symbols: dict[str, int]) -> int:
     return size.value(symbols) if isinstance(size, Size) else size
 
@@ -109,6 +119,7 @@ def _candidates(samples: Sequence[int], symbols: Sequence[dict[str, int]]) -> It
         for c in (1, -1):
             rest = samples[0] - symbols[0][a] - c * symbols[0][b]
             yield Size(((1, (a,)), (c, (b,))), after=rest)
+    yield from _multiples(samples, symbols, names)
     yield from _quotients(samples, symbols, products)
 
 
@@ -122,6 +133,17 @@ def _lines(
             c = (samples[1] - samples[0]) // (second - first)
             if c:
                 yield Size(((c, names),), after=samples[0] - c * first)
+
+
+def _multiples(samples: Sequence[int], symbols: Sequence[dict[str, int]], names: Sequence[str]) -> Iterator[Size]:
+    """b · (c · a + k): one symbol times a length that is not quite another."""
+    for b in names:
+        if any(n % s[b] for n, s in zip(samples, symbols, strict=True)):
+            continue
+        rest = [n // s[b] for n, s in zip(samples, symbols, strict=True)]
+        for line in _lines(rest, symbols, [(a,) for a in names if a != b]):
+            ((c, (a,)),) = line.terms
+            yield Size(((c, (a, b)), (line.after, (b,))))
 
 
 def _quotients(
@@ -167,7 +189,13 @@ def fit_array(arrays: Sequence[np.ndarray], symbols: Sequence[dict[str, int]]) -
     if first.size == 1 and all(a.shape == first.shape for a in arrays):
         number = fit_number([a.item() for a in arrays], symbols)
         return number if isinstance(number, Number) else None
+    if first.ndim != arrays[1].ndim:
+        return None
     shape = [fit(sizes, symbols) for sizes in zip(*(a.shape for a in arrays), strict=True)]
+    if None not in shape and sum(n != 1 for n in shape) == 2:
+        return _fit_band(arrays, tuple(shape), symbols)
+    if first.dtype.kind == "b":
+        return None
     steps = {float(a.reshape(-1)[1] - a.reshape(-1)[0]) for a in arrays if a.size > 1}
     if None in shape or len(steps) != 1 or sum(n != 1 for n in shape) != 1 or first.dtype.kind not in "iuf":
         return None
@@ -178,3 +206,30 @@ def fit_array(arrays: Sequence[np.ndarray], symbols: Sequence[dict[str, int]]) -
     if start is None or count is None or (isinstance(start, Number) and start.form != "same"):
         return None
     return Iota(start.size if isinstance(start, Number) else start, count, step, tuple(shape))
+
+
+def _fit_band(arrays: Sequence[np.ndarray], shape: tuple[Any, ...], symbols: Sequence[dict[str, int]]) -> Any:
+    """One number on and above a diagonal, another one below it; else None."""
+    edges, pairs = [], set()
+    for array in arrays:
+        table = array.reshape([n for n in array.shape if n != 1]) if 1 not in _large(array, shape) else None
+        if table is None or table.ndim != 2:
+            return None
+        above, below = table[0, -1].item(), table[-1, 0].item()
+        rows, columns = np.indices(table.shape)
+        apart = (columns - rows)[table == table[0, -1]]
+        edge = int(apart.min()) if above != below else 0
+        if not np.array_equal(table, np.where(columns - rows >= edge, table[0, -1], table[-1, 0])):
+            return None
+        edges.append(edge)
+        pairs.add((above, below))
+    edge = fit(edges, symbols)
+    if len(pairs) > 1 or edge is None:
+        return None
+    ((above, below),) = pairs
+    return Band(shape, edge, above, below)
+
+
+def _large(array: np.ndarray, shape: tuple[Any, ...]) -> list[int]:
+    """The sizes of the two dimensions that count."""
+    return [n for n, size in zip(array.shape, shape, strict=True) if size != 1]

@@ -49,7 +49,7 @@ class Step:
         return self.outputs[0]
 
 
-class _Refused(Exception):
+class _Refused(TraceError):
     """Something that depends on a size in a way that cannot be written."""
 
 
