@@ -40,6 +40,7 @@ class Op:
 
     title: str
     lower: Any
+    cost: int = 1
 
 
 ADD, SUB = Op("add", lambda f, x, y: x + y), Op("sub", lambda f, x, y: x - y)
@@ -350,6 +351,27 @@ def test_few_rows_times_a_transposed_matrix_swap_the_roles(rng):
     b = matrix(rng, (), 96, 200, np.float32, "F")
     few, many = (check(matrix(rng, (), m, 96, np.float32), b, make=Product.planned) for m in (16, 1024))
     assert (few.words, many.words) == ((1, 0), (0, 1))
+
+
+@pytest.mark.parametrize("name", ["host", *OTHERS])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", range(1, 16))
+def test_the_last_columns_are_stored_and_nothing_after_them(rng, name, dtype, n):
+    """Rows of c lie apart: what is between them stays."""
+    a, b = matrix(rng, (), 9, 24, dtype), matrix(rng, (), 24, n, dtype)
+    wide = np.full((9, n + 17), 77, dtype)
+    c, kind = wide[:, :n], OF_NUMPY[np.dtype(dtype)]
+    body = Body((kind,), stores=((Access(2, kind, (n + 17, 1)), 0),))
+    run(Product(kind, (), 9, n, 24, strides(a), strides(b), body), [a, b, wide], target=jit.Target.named(name))
+    close(c, a, b, a.astype(np.float64) @ b)
+    assert (wide[:, n:] == 77).all()
+
+
+def test_a_long_body_runs_along_the_longer_axis(rng):
+    """(512, 64) @ (64, 2): a row of two columns is one vector, so a body costs least along the rows."""
+    steps = tuple(Step(ADD, (1 + i, 0), "f32", None) for i in range(20))
+    body = Body(("f32",), (("f32", 0.5),), (), steps, ((Access(2, "f32", (2, 1)), 21),))
+    assert Product.planned("f32", (), 512, 2, 64, (64, 1), (1, 64), body).n == 512
 
 
 def test_the_key_tells_products_apart():

@@ -100,6 +100,11 @@ class Function(MemoryAccess, Control, Math):
         small = self.cast(count, "i32")
         return self.compare("lt", self.iota("i32", lanes), small)
 
+    def known_tail(self, mask: Val) -> int:
+        """The number of lanes that `tail_mask` was given as a number; 0 for any other mask."""
+        count = mask.ir.count("true")
+        return count if mask.ir == self.tail_mask(mask.lanes, count).ir else 0
+
     def poison(self, kind: str, lanes: int) -> Val:
         return Val(self, "poison", kind, lanes)
 

@@ -87,7 +87,8 @@ class MemoryAccess:
         if kind == "i1":
             value, kind = self.cast(value, "u8"), "u8"
         align = BITS[kind] // 8
-        if mask is not None and value.lanes > 1 and mask.ir == self.tail_mask(value.lanes, 1).ir:
+        count = 0 if mask is None or value.lanes == 1 else self.known_tail(mask)
+        if count == 1:
             value = self.extract(value, 0)  # LLVM would store a whole wide lane where a narrowed one is meant
         if value.lanes > 1 and stride != 1:
             places = self._lane_places(pointer, index, kind, value.lanes, stride)
@@ -103,6 +104,9 @@ class MemoryAccess:
             hint = f"{align * value.lanes}, !nontemporal !{{i32 1}}" if past else f"{align}"
             self.do(f"store {value.typed}, {place.typed}, align {hint}")
             return
+        if count and not self.target.masked_stores:
+            self._store_first(value, count, pointer, index)
+            return
         name = f"llvm.masked.store.{self.suffix(kind, value.lanes)}.p0"
         self.declarations[f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)"] = None
         self.do(f"call void @{name}({value.typed}, {place.typed}, i32 {align}, {mask.typed})")
@@ -111,6 +115,16 @@ class MemoryAccess:
         """Ask for the line of memory around element `index`, to be read soon."""
         self.declarations["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
         self.do(f"call void @llvm.prefetch.p0({self.offset(pointer, index, kind).typed}, i32 0, i32 3, i32 1)")
+
+    def _store_first(self, value: Val, count: int, pointer: Val, index: Any) -> None:
+        """Write the first `count` lanes, in pieces of a half, a quarter … of a vector."""
+        done, size = 0, value.lanes // 2
+        while size:
+            if count - done >= size:
+                piece = self.shuffle(value, value, range(done, done + size)) if size > 1 else self.extract(value, done)
+                self.store(piece, pointer, index + done)
+                done += size
+            size //= 2
 
     def stack(self, kind: str, count: int, align: int = 64) -> Val:
         """Private memory of the function, `count` elements."""

@@ -108,6 +108,11 @@ class Target:
         return 1 if self.vector_bytes > 16 else 2 * self.vector_bytes // 4
 
     @property
+    def masked_stores(self) -> bool:
+        """Whether some lanes are stored as fast as all (AVX-512); else pieces of the vector are faster where they are known."""
+        return self.vector_bytes >= 64
+
+    @property
     def long_products(self) -> bool:
         """Whether one instruction multiplies vectors of 64-bit integers (AVX-512)."""
         return self.vector_bytes >= 64

@@ -36,6 +36,7 @@ SHARED_TILES = 4  # so many tiles of rows and of columns pay for copying
 SHARED_BYTES = 1 << 26  # that copies and waiting sums may take
 LATENCY = 4  # cycles of a multiply-add
 LOADS = 2  # vectors that are loaded in a cycle
+AHEAD = 3  # cache lines that are asked for beside them, for each k of a tile
 TURN = 11  # cycles to transpose one vector of a tile
 SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
 MANY_PLANNED = 1024
@@ -258,14 +259,17 @@ class Product(Kernel):
             work = self.m * vectors * (1.5 * self.k * min(1, self.n / t.lanes) + 4 * t.lanes)
         else:
             tile = t.rows * t.vectors
-            each = max(1 / target.rate, LATENCY / tile, (t.rows + t.vectors) / (LOADS * tile))
+            each = max(1 / target.rate, LATENCY / tile, (t.rows + t.vectors + AHEAD) / (LOADS * tile))
             work = self.m * vectors * self.k * each
         if t.packed:
-            each = 3 if self.b[-1] == 1 else 6 if self.b[-2] == 1 and self.k >= t.lanes else 2 * t.lanes
+            square = 6 / target.rate if self.m <= t.rows else 6  # less where the panel is not read again
+            each = 3 if self.b[-1] == 1 else square if self.b[-2] == 1 and self.k >= t.lanes else 2 * t.lanes
             work += vectors * self.k * each
+        steps = sum(step.op.cost for step in self.body.steps) / target.rate
         if t.turned:
-            return work + prod(self.batch) * -(-self.m // t.lanes) * self.n * (TURN + self.strided(-2, t.lanes))
-        return work + self.m * vectors * self.strided(-1, t.lanes)
+            each = TURN + self.strided(-2, t.lanes) + steps
+            return work + prod(self.batch) * -(-self.m // t.lanes) * self.n * each
+        return work + self.m * vectors * (self.strided(-1, t.lanes) + steps)
 
     def tile(self, across: int, target: Target) -> tuple[int, int]:
         """Rows and vectors of a tile, where a row of the product is `across` vectors.
