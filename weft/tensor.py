@@ -316,9 +316,7 @@ class Tensor(Borders):
         if self.node is None or self._retains:
             return
         self._retains = True
-        if self.node.retained is None:
-            self.node.retained = []
-        self.node.retained.append(weakref.ref(self))
+        self.node.retain(weakref.ref(self))
 
     def detach(self) -> Tensor:
         """The same memory outside the graph; it shares the count of in-place writes."""

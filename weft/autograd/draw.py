@@ -213,7 +213,7 @@ def _arriving(roots: Sequence[Any], results: Sequence[Tensor], nodes: Sequence[N
     try:
         for p in places:
             if isinstance(p, Node):
-                p.pre_hooks, p.hooks, p.retained = catch(id(p)), None, None
+                p.pre_hooks, p.hooks, p.retained, p.marked = catch(id(p)), None, None, True
             else:
                 p._hooks = catch(id(p))
         ends = [p for p in places if not isinstance(p, Node)]

@@ -34,6 +34,7 @@ class Node:
     trace: str | None = None
     _tangents: dict[Any, Any] | None = None  # of its output, by forward pass (forward.py)
     _wanted = 0.0  # gradients through it, by something made inside of so many forward passes; NEVER: by nothing
+    marked = False  # whether a sweep has to look closer: it has hooks, was freed, or is one of several outputs
     keeps = False  # whether it saved tensors, and so can be used only once
     freed = False
     order = 0
@@ -58,6 +59,13 @@ class Node:
                 found.append((AccumulateGrad(edge), 0))
         return tuple(found)
 
+    def retain(self, reference: Any) -> None:
+        """Give the gradient of the output to a tensor as well, to which a weak reference is kept."""
+        if self.retained is None:
+            self.retained = []
+        self.retained.append(reference)
+        self.marked = True
+
     @property
     def metadata(self) -> dict[str, Any]:
         return self.__dict__.setdefault("_metadata", {})
@@ -66,6 +74,7 @@ class Node:
         """Call `hook(grad_inputs, grad_outputs)` after this node has run in a backward pass."""
         if self.hooks is None:
             self.hooks = {}
+        self.marked = True
         return Handle(self.hooks, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
@@ -123,4 +132,5 @@ def output_hook(node: Node, hook: Callable) -> Handle:
     """Call `hook(g)` before a node runs; what it returns replaces the gradient of the node's output."""
     if node.pre_hooks is None:
         node.pre_hooks = {}
+    node.marked = True
     return Handle(node.pre_hooks, hook)

@@ -161,28 +161,29 @@ def sweep(
             g = pending.pop(node, None)
             if g is None:
                 continue
-            if node.pre_hooks or node.retained:
+            marked, flags = node.marked, None
+            if marked and (node.pre_hooks or node.retained):
                 g = _announce(node, g)
-            flags = None
             if wanted is not None:
                 if id(node) not in useful:
                     continue
                 if id(node) in wanted:
                     caught[id(node)] = g
                 flags = [e is not None and id(e) in useful for e in node.edges]
-            if node.index is not None:
-                _hand_over(node, g, pending)
-                continue
-            if node.freed:
-                raise _used_twice(node)
+            if marked:
+                if node.index is not None:
+                    _hand_over(node, g, pending)
+                    continue
+                if node.freed:
+                    raise _used_twice(node)
             results = node.op.pull(node, g, flags)
             if check_nan:
                 _look_for_nan(node, results)
-            if node.hooks:
+            if marked and node.hooks:
                 results = _run_node_hooks(node, results, g)
             if node.keeps and not retain_graph:
                 node.saved = node.output = None
-                node.freed = True
+                node.freed = node.marked = True
             for edge, result in zip(node.edges, results):  # noqa: B905  hot, lengths are equal by construction
                 if edge is not None and result is not None:
                     pending[edge] = pending[edge] + result if edge in pending else result

@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 new = object.__new__
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 next_order = counter.__next__
 PRIMITIVES: dict[str, Primitive] = {}
 
@@ -81,6 +82,7 @@ class Primitive(NativeForm):
 
     reference: Callable
     vjp: Callable | None = None
+    array_vjp: Callable | None = None  # (wanted, g, y, *inputs): the same of small float arrays
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -220,7 +222,8 @@ class Primitive(NativeForm):
 
     def _save_inputs(self, node: Node, inputs: Sequence[Any], keep_inputs: Sequence[str]) -> list[Any]:
         """What the gradient formula will be given: tensors with their version, metadata, or None."""
-        saved, versions = [], []
+        saved: list[Any] = []
+        versions, keeps = [], False
         for x, keep in zip(inputs, keep_inputs):  # noqa: B905  hot
             version = None
             if keep is None:
@@ -229,17 +232,19 @@ class Primitive(NativeForm):
                 if keep is LOOK:
                     x = Meta(x)
                 else:
-                    version = 0 if x._counter is None else x._counter[0]
-                    node.keeps = True
+                    counter = x._counter
+                    version, keeps = 0 if counter is None else counter[0], True
             saved.append(x)
             versions.append(version)
-        if node.keeps:
-            node.versions = versions
+        if keeps:
+            node.keeps, node.versions = True, versions
         return saved
 
     # ---------------------------------------------------------------------------- running backward
     def pull(self, node: Node, g: Any, useful: Sequence[bool] | None = None) -> Sequence[Any]:
         """The gradients of the inputs from the gradient(s) of the output(s)."""
+        if self.array_vjp is not None and not mode.grad and (results := self._pull_arrays(node, g, useful)) is not None:
+            return results
         if node.versions is not None:
             check_versions(node)
         if node.outputs is not None:
@@ -268,6 +273,41 @@ class Primitive(NativeForm):
                 for r, use in zip(found, edges)  # noqa: B905  hot
             ]
         if node.shapes is not None:  # undo broadcasting
+            return [r if r is None else summed_to(r, s) for r, s in zip(results, node.shapes, strict=True)]
+        return results
+
+    def _pull_arrays(self, node: Node, g: Any, useful: Sequence[bool] | None) -> Sequence[Any] | None:
+        """`pull` by `array_vjp`; None where arrays are large, something else than plain floats, or written to since."""
+        y, arrays = node.output, node.saved
+        try:
+            a = g.array
+            kind = a.dtype
+            if (kind is not F32 and kind is not F64) or a.size >= LARGE or not a.ndim:
+                return None
+            if y is not None and (y.__class__ is not ndarray or node.output_counter[0] != node.output_version):
+                return None
+            versions = node.versions
+            if versions is not None:
+                arrays = []
+                for x, version in zip(node.saved, versions):  # noqa: B905  hot
+                    if version is not None:
+                        counter, x = x._counter, x.array
+                        if x.dtype is not kind or x.size >= LARGE or (counter is not None and counter[0] != version):
+                            return None
+                    arrays.append(x)
+            elif arrays.__class__ is list and any(isinstance(x, Tensor) for x in arrays):  # hooks gave them back
+                return None
+            wanted = node.edges if useful is None else [use or None for use in useful]
+            found = mode.run(self.array_vjp, wanted, a, y, *arrays)
+        except (AttributeError, Taken, RuntimeError):  # a transform keeps its values to itself
+            return None
+        results: list[Any] = []
+        for r in found:
+            if r is not None:
+                out = new(Tensor)
+                out.array, r = r, out
+            results.append(r)
+        if node.shapes is not None:
             return [r if r is None else summed_to(r, s) for r, s in zip(results, node.shapes, strict=True)]
         return results
 
@@ -352,7 +392,7 @@ def pick(node: Node, index: int) -> Node:
     """The tape's name for output `index` of an operation with several outputs."""
     part = new(Node)
     part.op, part.edges, part.index, part.order = node.op, (node,), index, next_order()
-    part._wanted = node._wanted
+    part._wanted, part.marked = node._wanted, True
     return part
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from ...dtypes import dtype
+from ...sizes import Size
 from ...tensor import Tensor
 
 __all__ = ["DROP", "LOOK", "SAVE", "Meta", "formula_reads"]
@@ -17,18 +19,30 @@ _METADATA = frozenset("shape dtype ndim device dim size numel is_complex is_floa
 class Meta:
     """Stands for an input of which only the shape and type are remembered."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("kind", "sizes")
     device = "cpu"
 
     def __init__(self, tensor: Tensor) -> None:
-        self.shape, self.dtype = tensor.shape, tensor.dtype
+        try:
+            array = tensor.array
+            self.sizes, self.kind = array.shape, array.dtype
+        except AttributeError:  # a transform keeps its values to itself
+            self.sizes, self.kind = tensor.shape, tensor.dtype.np
+
+    @property
+    def shape(self) -> Size:
+        return Size(self.sizes)
+
+    @property
+    def dtype(self) -> dtype:
+        return dtype.by_numpy[self.kind]
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self.sizes)
 
     def dim(self) -> int:
-        return len(self.shape)
+        return len(self.sizes)
 
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.shape[dim]

@@ -143,6 +143,4 @@ def _move_retained(tensor: Tensor, node: Any) -> None:
     before = tensor.node.retained
     reference = next(r for r in before if r() is tensor)
     before.remove(reference)
-    if node.retained is None:
-        node.retained = []
-    node.retained.append(reference)
+    node.retain(reference)

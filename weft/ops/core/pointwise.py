@@ -231,20 +231,31 @@ class Elementwise(Primitive, abstract=True):
         keep_output, keep_inputs, keeps = plan if plan is not None else self.plan(needs)
         if needs is ONE_NEEDS:
             (x,) = inputs
-            node.edges = (x if x.node is None else x.node,)
+            edge = x.node
+            node.edges = (x if edge is None else edge,)
         else:
             x, y = inputs
             shape = out.array.shape
-            x_shape = y_shape = shape
             first = second = None
             if needs[0]:
-                first, x_shape = x if x.node is None else x.node, x.array.shape
+                first = x.node
+                if first is None:
+                    first = x
+                if x.array.shape != shape:
+                    node.shapes = (x.array.shape, y.array.shape if needs[1] else shape)
             if needs[1]:
-                second, y_shape = y if y.node is None else y.node, y.array.shape
+                second = y.node
+                if second is None:
+                    second = y
+                if y.array.shape != shape:
+                    node.shapes = (x.array.shape if needs[0] else shape, y.array.shape)
             node.edges = (first, second)
-            if x_shape != shape or y_shape != shape:
-                node.shapes = (x_shape, y_shape)
-        node.saved = self._save_inputs(node, inputs, keep_inputs) if keeps else keep_inputs
+        if not keeps:
+            node.saved = keep_inputs
+        elif needs is ONE_NEEDS or LOOK in keep_inputs:
+            node.saved = self._save_inputs(node, inputs, keep_inputs)
+        else:
+            save_two(node, x, y, keep_inputs)
         if keep_output is SAVE:
             node.keeps = True
             node.output = out.array
@@ -383,6 +394,24 @@ class Elementwise(Primitive, abstract=True):
         if len(inputs) > 1 and any(b and x.ndim == 1 for x, b in zip(inputs, batched, strict=True)):
             inputs = promoted_as_single(inputs, batched)
         return self(*(raise_rank(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
+
+
+def save_two(node: Node, x: Any, y: Any, keep: tuple[str | None, str | None]) -> None:
+    """`_save_inputs` for two inputs that are saved or dropped."""
+    first = second = None
+    if keep[0] is None:
+        x = None
+    elif isinstance(x, Tensor):
+        counter = x._counter
+        first = 0 if counter is None else counter[0]
+    if keep[1] is None:
+        y = None
+    elif isinstance(y, Tensor):
+        counter = y._counter
+        second = 0 if counter is None else counter[0]
+    node.saved = (x, y)
+    if first is not None or second is not None:
+        node.keeps, node.versions = True, (first, second)
 
 
 @functools.lru_cache(maxsize=4096)

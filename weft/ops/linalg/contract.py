@@ -44,6 +44,11 @@ class Matmul(Contraction):
     def vjp(self, g, y, x, other):
         return lambda: _slope_left(g, other, x.shape), lambda: _slope_right(g, x, other.shape)
 
+    def array_vjp(self, wanted, g, y, x, other):
+        if g.ndim != 2:
+            raise Taken
+        return g.dot(other.T) if wanted[0] is not None else None, x.T.dot(g) if wanted[1] is not None else None
+
     def batch(self, inputs, batched, size, params):
         rank = max(x.ndim - b for x, b in zip(inputs, batched, strict=True))
         return MATMUL(*(raise_rank(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)))
@@ -116,6 +121,11 @@ class Linear(Contraction):
     def vjp(self, g, y, x, weight):
         return lambda: product(g, conj(weight)), lambda: _weight_slope(g, conj(x))
 
+    def array_vjp(self, wanted, g, y, x, weight):
+        if g.ndim != 2:
+            raise Taken
+        return g.dot(weight) if wanted[0] is not None else None, g.T.dot(x) if wanted[1] is not None else None
+
     def parts(self, x, weight):
         return product(x, weight.mT)
 
@@ -141,6 +151,9 @@ class Affine(Contraction):
 
     def vjp(self, g, y, x, weight, bias):
         return lambda: product(g, conj(weight)), lambda: _weight_slope(g, conj(x)), lambda: _bias_slope(g)
+
+    def array_vjp(self, wanted, g, y, x, weight, bias):
+        return *LINEAR.array_vjp(wanted, g, y, x, weight), np.add.reduce(g, 0) if wanted[2] is not None else None
 
     def push(self, node, out, tangents):
         *factors, bias = tangents
@@ -185,13 +198,13 @@ def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
         return _general_product(input, other, name)
     try:
         small = a.size < base.LARGE > b.size
-        result = mode.run(np.matmul, a, b) if small else base.run_large(MATMUL, np.matmul, (a, b), NO_PARAMS)
+        result = mode.run(np.dot, a, b) if small else base.run_large(MATMUL, np.matmul, (a, b), NO_PARAMS)
     except ValueError:
         raise _inner_error(input, other, name) from None
     except Taken:
         return mode.interpreter.short_way(_general_product, input, other, name)
     except RuntimeError:
-        result = mode.run_inside(np.matmul, a, b)
+        result = mode.run_inside(np.dot, a, b)
     out = new(Tensor)
     out.array = result
     x_needs, other_needs = input._needs_grad, other._needs_grad

@@ -8,11 +8,16 @@ import numpy as np
 
 from ... import dtypes
 from ...dtypes import FLOAT, INTEGER
+from ...tape.modes import Taken
+from ..core.operands import FLOATS
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
 from .elementwise import conj
 
 __all__ = ["Smooth"]
+
+# NumPy takes arrays faster than numbers
+ZEROS, ONES = ({kind: np.full((), value, kind) for kind in FLOATS} for value in (0, 1))
 
 
 class Smooth(Elementwise, abstract=True):
@@ -194,13 +199,19 @@ class Relu(Elementwise):
     categories = (INTEGER, FLOAT)
 
     def reference(self, x):
-        return np.maximum(x, x.dtype.type(0))
+        return np.maximum(x, ZEROS[x.dtype] if x.dtype in ZEROS else x.dtype.type(0))
 
     def lower(self, f, x):
         return f.maximum(x, 0)
 
     def vjp(self, g, y, x):
         return (g * (y > 0),)
+
+    def array_vjp(self, wanted, g, y, x):
+        if not g.flags.c_contiguous:
+            raise Taken
+        zero = ZEROS[y.dtype]
+        return (np.where(y > zero, g, zero),)
 
 
 # ------------------------------------------------------------------------------------- trigonometry
@@ -312,6 +323,11 @@ class Tanh(Smooth):
 
     def vjp(self, g, y, x):
         return (g * conj(1 - y * y),)
+
+    def array_vjp(self, wanted, g, y, x):
+        slope = y * y
+        np.subtract(ONES[y.dtype], slope, slope)
+        return (np.multiply(g, slope, slope),)
 
 
 class Asinh(Smooth):

@@ -100,7 +100,7 @@ class Add(Elementwise):
         return x + other
 
     def vjp(self, g, y, x, other):
-        return lambda: g, lambda: g
+        return g, g
 
 
 class Sub(Elementwise):
@@ -128,7 +128,7 @@ class Sub(Elementwise):
         return x - other
 
     def vjp(self, g, y, x, other):
-        return lambda: g, lambda: -g
+        return g, lambda: -g
 
 
 class Mul(Elementwise):
@@ -150,6 +150,15 @@ class Mul(Elementwise):
 
     def vjp(self, g, y, x, other):
         return lambda: g * conj(other), lambda: g * conj(x)
+
+    def array_vjp(self, wanted, g, y, x, other):
+        if other.__class__ is float or other.__class__ is int:
+            other = scalar_array(other, g.dtype)
+        elif x.__class__ is float or x.__class__ is int:
+            x = scalar_array(x, g.dtype)
+        return np.multiply(g, other) if wanted[0] is not None else None, np.multiply(g, x) if wanted[
+            1
+        ] is not None else None
 
 
 class Div(Elementwise):
