@@ -355,7 +355,7 @@ def test_few_rows_times_a_transposed_matrix_swap_the_roles(rng):
 
 @pytest.mark.parametrize("name", ["host", *OTHERS])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", range(1, 16))
+@pytest.mark.parametrize("n", range(1, 17))
 def test_the_last_columns_are_stored_and_nothing_after_them(rng, name, dtype, n):
     """Rows of c lie apart: what is between them stays."""
     a, b = matrix(rng, (), 9, 24, dtype), matrix(rng, (), 24, n, dtype)

@@ -117,8 +117,8 @@ class MemoryAccess:
         self.do(f"call void @llvm.prefetch.p0({self.offset(pointer, index, kind).typed}, i32 0, i32 3, i32 1)")
 
     def _store_first(self, value: Val, count: int, pointer: Val, index: Any) -> None:
-        """Write the first `count` lanes, in pieces of a half, a quarter … of a vector."""
-        done, size = 0, value.lanes // 2
+        """Write the first `count` lanes, in pieces of a whole, a half, a quarter … of a vector."""
+        done, size = 0, value.lanes
         while size:
             if count - done >= size:
                 piece = self.shuffle(value, value, range(done, done + size)) if size > 1 else self.extract(value, done)
