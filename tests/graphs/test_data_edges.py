@@ -204,9 +204,9 @@ def test_padded_batches():
         assert A[number].sum().item() == n * (n - 1)
     assert G.to_dense_batch(batch.x)[0].shape == (1, 7, 2)
     with pytest.raises(ShapeError, match="at most 3"):
-        G.to_dense_batch(batch.x, batch.batch, size=3)
+        G.to_dense_adj(batch.edge_index, batch.batch, max_num_nodes=3)
     with pytest.raises(ShapeError, match="rising order"):
-        G.to_dense_batch(batch.x, batch.batch.flip(0))
+        G.to_dense_adj(batch.edge_index, batch.batch.flip(0))
 
 
 def test_files_of_pytorch_geometric(tmp_path):

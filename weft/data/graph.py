@@ -152,9 +152,10 @@ class Graph:
         if not isinstance(value, Tensor) or value.ndim == 0 or holds_nodes(name) or name == "edge_label":
             return GRAPHS  # edge_label is of the pairs in edge_label_index
         rows, nodes, edges = value.shape[0], self.num_nodes, self.num_edges
-        if rows == edges and ("edge" in name or rows != nodes):
+        named = "edge" in name or name == "e_id"
+        if rows == edges and (named or rows != nodes):
             return EDGES
-        return NODES if rows == nodes and "edge" not in name else GRAPHS
+        return NODES if rows == nodes and not named else GRAPHS
 
     def is_node_attr(self, name: str) -> bool:
         """Whether an attribute has an entry for each node."""

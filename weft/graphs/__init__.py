@@ -24,9 +24,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("conductance", "cut_size", "eigengap", "modularity", "normalized_cut", "ratio_cut", "spectral_clustering"),
     ),
     "convert": (
-        *("from_dense", "from_edge_list", "from_networkx", "from_scipy", "read_pyg", "to_dense_adj", "to_dense_batch"),
+        *("from_dense", "from_edge_list", "from_networkx", "from_scipy", "read_pyg", "to_dense_adj"),
         *("to_edge_list", "to_networkx", "to_scipy"),
     ),
+    "drawing": ("GraphPicture", "circular_layout", "draw", "force_layout", "spectral_layout"),
     "edges": (
         *("add_remaining_self_loops", "add_self_loops", "coalesce", "degree", "k_hop_subgraph", "remove_self_loops"),
         *("subgraph", "to_undirected"),
@@ -39,8 +40,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "loader": ("DataLoader",),
     "matrices": ("adjacency", "incidence", "laplacian"),
     "negatives": ("negative_sampling",),
+    "nn.readout": ("to_dense_batch",),
     "propagation": ("harmonic_labels", "label_propagation"),
     "ranking": ("Hits", "hits", "pagerank"),
+    "sampling": ("NeighborLoader", "sample_neighbors"),
     "signals": (
         *("GraphFourier", "chebyshev_coefficients", "chebyshev_filter", "dft_matrix", "heat_filter", "high_pass"),
         *("largest_eigenvalue", "low_pass", "quadratic_form", "rayleigh_quotient", "spectral_convolution"),
@@ -51,6 +54,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "subspace_distance",
     ),
     "splits": ("RandomLinkSplit", "RandomNodeSplit"),
+    "stored": ("StoredGraph", "write_graph"),
     "walk_embeddings": ("deepwalk", "node2vec"),
     "walks": ("RandomWalk", "random_walk"),
 }

@@ -18,12 +18,15 @@ from weft.graphs.loader import DataLoader as DataLoader
 from weft.graphs.folds import Fold as Fold
 from weft.data.graph import Graph as Graph
 from weft.graphs.signals import GraphFourier as GraphFourier
+from weft.graphs.drawing import GraphPicture as GraphPicture
 from weft.graphs.ranking import Hits as Hits
+from weft.graphs.sampling import NeighborLoader as NeighborLoader
 from weft.graphs.folds import NestedResult as NestedResult
 from weft.graphs.splits import RandomLinkSplit as RandomLinkSplit
 from weft.graphs.splits import RandomNodeSplit as RandomNodeSplit
 from weft.graphs.walks import RandomWalk as RandomWalk
 from weft.graphs.spectra import Spectrum as Spectrum
+from weft.graphs.stored import StoredGraph as StoredGraph
 from weft.graphs.edges import add_remaining_self_loops as add_remaining_self_loops
 from weft.graphs.edges import add_self_loops as add_self_loops
 from weft.graphs.matrices import adjacency as adjacency
@@ -34,6 +37,7 @@ from weft.graphs.signals import chebyshev_coefficients as chebyshev_coefficients
 from weft.graphs.signals import chebyshev_filter as chebyshev_filter
 from weft.graphs.checks import check_split as check_split
 from weft.graphs import checks as checks
+from weft.graphs.drawing import circular_layout as circular_layout
 from weft.graphs.centrality import closeness_centrality as closeness_centrality
 from weft.graphs import clustering as clustering
 from weft.graphs.edges import coalesce as coalesce
@@ -46,12 +50,15 @@ from weft.graphs.walk_embeddings import deepwalk as deepwalk
 from weft.graphs.edges import degree as degree
 from weft.graphs.centrality import degree_centrality as degree_centrality
 from weft.graphs.signals import dft_matrix as dft_matrix
+from weft.graphs.drawing import draw as draw
+from weft.graphs import drawing as drawing
 from weft.graphs import edges as edges
 from weft.graphs.clustering import eigengap as eigengap
 from weft.graphs.centrality import eigenvector_centrality as eigenvector_centrality
 from weft.graphs.generators import erdos_renyi as erdos_renyi
 from weft.graphs.spectra import fiedler_vector as fiedler_vector
 from weft.graphs import folds as folds
+from weft.graphs.drawing import force_layout as force_layout
 from weft.graphs.convert import from_dense as from_dense
 from weft.graphs.convert import from_edge_list as from_edge_list
 from weft.graphs.convert import from_networkx as from_networkx
@@ -94,6 +101,8 @@ from weft.graphs.folds import read_folds as read_folds
 from weft.graphs.convert import read_pyg as read_pyg
 from weft.graphs.edges import remove_self_loops as remove_self_loops
 from weft.graphs.generators import ring as ring
+from weft.graphs.sampling import sample_neighbors as sample_neighbors
+from weft.graphs import sampling as sampling
 from weft.graphs import segment as segment
 from weft.graphs import signals as signals
 from weft.graphs import similarity as similarity
@@ -102,13 +111,15 @@ from weft.graphs import spectra as spectra
 from weft.graphs.clustering import spectral_clustering as spectral_clustering
 from weft.graphs.signals import spectral_convolution as spectral_convolution
 from weft.graphs.spectra import spectral_embedding as spectral_embedding
+from weft.graphs.drawing import spectral_layout as spectral_layout
 from weft.graphs.spectra import spectrum as spectrum
 from weft.graphs import splits as splits
 from weft.graphs.generators import stochastic_block_model as stochastic_block_model
+from weft.graphs import stored as stored
 from weft.graphs.edges import subgraph as subgraph
 from weft.graphs.spectra import subspace_distance as subspace_distance
 from weft.graphs.convert import to_dense_adj as to_dense_adj
-from weft.graphs.convert import to_dense_batch as to_dense_batch
+from weft.graphs.nn.readout import to_dense_batch as to_dense_batch
 from weft.graphs.convert import to_edge_list as to_edge_list
 from weft.graphs.convert import to_networkx as to_networkx
 from weft.graphs.convert import to_scipy as to_scipy
@@ -116,7 +127,8 @@ from weft.graphs.edges import to_undirected as to_undirected
 from weft.graphs import walk_embeddings as walk_embeddings
 from weft.graphs import walks as walks
 from weft.graphs.generators import watts_strogatz as watts_strogatz
-__all__ = ['Batch', 'Data', 'DataLoader', 'Fold', 'Graph', 'GraphFourier', 'Hits', 'NestedResult', 'RandomLinkSplit', 'RandomNodeSplit', 'RandomWalk', 'Spectrum', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'betweenness_centrality', 'chebyshev_coefficients', 'chebyshev_filter', 'check_equivariant', 'check_split', 'closeness_centrality', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'deepwalk', 'degree', 'degree_centrality', 'dft_matrix', 'eigengap', 'eigenvector_centrality', 'erdos_renyi', 'fiedler_vector', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'harmonic_labels', 'heat_filter', 'high_pass', 'hits', 'incidence', 'k_hop_subgraph', 'katz_centrality', 'knn_graph', 'label_propagation', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'negative_sampling', 'nested_evaluation', 'nested_folds', 'node2vec', 'normalized_cut', 'pagerank', 'path', 'permuted', 'quadratic_form', 'radius_graph', 'random_walk', 'ratio_cut', 'rayleigh_quotient', 'read_folds', 'read_pyg', 'remove_self_loops', 'ring', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'watts_strogatz']
+from weft.graphs.stored import write_graph as write_graph
+__all__ = ['Batch', 'Data', 'DataLoader', 'Fold', 'Graph', 'GraphFourier', 'GraphPicture', 'Hits', 'NeighborLoader', 'NestedResult', 'RandomLinkSplit', 'RandomNodeSplit', 'RandomWalk', 'Spectrum', 'StoredGraph', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'betweenness_centrality', 'chebyshev_coefficients', 'chebyshev_filter', 'check_equivariant', 'check_split', 'circular_layout', 'closeness_centrality', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'deepwalk', 'degree', 'degree_centrality', 'dft_matrix', 'draw', 'eigengap', 'eigenvector_centrality', 'erdos_renyi', 'fiedler_vector', 'force_layout', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'harmonic_labels', 'heat_filter', 'high_pass', 'hits', 'incidence', 'k_hop_subgraph', 'katz_centrality', 'knn_graph', 'label_propagation', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'negative_sampling', 'nested_evaluation', 'nested_folds', 'node2vec', 'normalized_cut', 'pagerank', 'path', 'permuted', 'quadratic_form', 'radius_graph', 'random_walk', 'ratio_cut', 'rayleigh_quotient', 'read_folds', 'read_pyg', 'remove_self_loops', 'ring', 'sample_neighbors', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectral_layout', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'watts_strogatz', 'write_graph']
 def check_equivariant(function: Callable[[Graph], Tensor], graph: Graph, *, invariant: bool = False, trials: int = 3, tolerance: float = 1e-05, generator: weft.Generator | None = None) -> float:
     """max |f(P G) − P f(G)| over random orders P of nodes (and of edges), relative to max |f(G)| if that is above 1.
 

@@ -27,7 +27,6 @@ __all__ = [
     "from_scipy",
     "read_pyg",
     "to_dense_adj",
-    "to_dense_batch",
     "to_edge_list",
     "to_networkx",
     "to_scipy",
@@ -172,23 +171,7 @@ def to_networkx(graph: Graph, create_using: Any) -> Any:
     return made
 
 
-# ------------------------------------------------------------------------------------------ padded batches
-def to_dense_batch(x: Tensor, batch: Tensor | None = None, fill_value: float = 0.0, size: int | None = None) -> Any:
-    """The nodes of graphs side by side as rows of one length, and where there is one: (B, M, F), (B, M) bool.
-
-    batch: (N,) in rising order, the graph of each node; size: M, the most nodes of a graph where it is not given
-
-    >>> dense, mask = weft.graphs.to_dense_batch(weft.tensor([[1.0], [2.0], [3.0]]), weft.tensor([0, 1, 1]))
-    >>> dense[..., 0].tolist(), mask.tolist()
-    ([[1.0, 0.0], [2.0, 3.0]], [[True, False], [True, True]])
-    """
-    owner, place, counts, most = _places(batch, x.shape[0], size)
-    flat = wrap(owner * most + place)
-    shape = (len(counts), most, *x.shape[1:])
-    dense = x.new_full((len(counts) * most, *x.shape[1:]), fill_value).index_copy(0, flat, x).reshape(shape)
-    return dense, wrap(np.arange(most) < counts[:, None])
-
-
+# ------------------------------------------------------------------------------------------ dense batches
 def to_dense_adj(
     edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None, max_num_nodes: int | None = None
 ) -> Tensor:
