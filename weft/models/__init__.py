@@ -4,7 +4,8 @@
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
 an energy, `autoregressive` those that factorise, `flows` noise through invertible maps, `autoencoders` those that find
 codes, `variational` those with hidden causes and a bound, `adversarial` games of two networks,
-`diffusion` scores and ways back from noise, `graphs` networks over vertices and edges; `weft.models.evaluate` says how good one is.
+`diffusion` scores and ways back from noise, `graphs` networks over vertices and edges,
+`fewlabels` what is made of poor labels; `weft.models.evaluate` says how good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers.
 """
 
@@ -18,6 +19,7 @@ _ROOMS = (
         "classical",
         "diffusion",
         "energy",
+        "fewlabels",
         "flows",
         "generative",
         "graphs",

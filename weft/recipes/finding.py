@@ -27,7 +27,7 @@ __all__ = ["Promise", "family", "get", "names", "promise"]
 # A recipe lies in the folder of its family.
 ROOMS = (
     *("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational", "flows"),
-    *("adversarial", "diffusion", "graphs"),
+    *("adversarial", "diffusion", "graphs", "fewlabels"),
 )
 SUPPORT = (
     "bits",

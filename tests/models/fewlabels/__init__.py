@@ -1,0 +1,1 @@
+"""Tests of learning with few or poor labels."""

@@ -1,0 +1,1 @@
+"""Recipes of learning with few or poor labels."""
