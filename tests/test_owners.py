@@ -15,7 +15,7 @@ import pytest
 
 import weft
 from weft.app.machine import info
-from weft.runtime.extras import EXTRAS, MissingExtraError, extra
+from weft.runtime.extras import EXTRAS, PACKAGES, MissingExtraError, extra
 from weft.runtime.switches import SWITCHES, switch
 
 ROOT = Path(weft.__file__).parent
@@ -100,7 +100,7 @@ def test_only_one_file_says_how_to_install_what_is_missing() -> None:
 
 def test_nothing_else_tries_to_import_an_optional_library() -> None:
     """`extra` imports it or says what is missing; other imports of it stand where it is known to be there."""
-    optional = {module for needed in EXTRAS.values() for module in needed.values()}
+    optional = set(PACKAGES)
     found = set()
     for path, tree in trees("ImportError", "ModuleNotFoundError").items():
         for node in ast.walk(tree):
@@ -119,7 +119,7 @@ def test_nothing_else_tries_to_import_an_optional_library() -> None:
     assert found == set()
 
 
-@pytest.mark.parametrize("package", [(name, module) for needed in EXTRAS.values() for name, module in needed.items()])
+@pytest.mark.parametrize("package", [(name, module) for module, name in PACKAGES.items()])
 def test_a_missing_library_is_named_with_the_command_that_installs_it(package, monkeypatch) -> None:
     name, module = package
     monkeypatch.setitem(sys.modules, module, None)
@@ -162,7 +162,7 @@ def test_dependencies_are_what_is_imported() -> None:
     """Each library that Weft imports is one of pyproject.toml's, and each of those is imported."""
     told = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))["project"]
     needed = {re.match(r"[\w-]+", entry)[0] for entry in told["dependencies"]}
-    modules = {module for extras in EXTRAS.values() for module in extras.values()}
+    modules = set(PACKAGES)
     imports = re.compile(r"^\s*(?:import|from) (\w+)|\bextra\(\"(\w+)", re.MULTILINE)
     found = {name for text in texts().values() for pair in imports.findall(text) for name in pair if name}
     assert found - sys.stdlib_module_names - {"weft"} == needed | modules

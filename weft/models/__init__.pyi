@@ -5,7 +5,8 @@
 `weft.models.supervised` offers them all. `generative` is what models of data promise, `energy` those that are given by
 an energy, `autoregressive` those that factorise, `flows` noise through invertible maps, `autoencoders` those that find
 codes, `variational` those with hidden causes and a bound, `adversarial` games of two networks,
-`diffusion` scores and ways back from noise, `graphs` networks over vertices and edges; `weft.models.evaluate` says how good one is.
+`diffusion` scores and ways back from noise, `graphs` networks over vertices and edges,
+`fewlabels` what is made of poor labels; `weft.models.evaluate` says how good one is.
 `weft.models.from_pretrained` is the door to weights from other places, `AutoTokenizer` to their tokenisers."""
 
 
@@ -20,6 +21,7 @@ from weft.models import classical as classical
 from weft.models import diffusion as diffusion
 from weft.models import energy as energy
 from weft.models.generative.evaluation import evaluate as evaluate
+from weft.models import fewlabels as fewlabels
 from weft.models import flows as flows
 from weft.models.pretrained.huggingface import from_pretrained as from_pretrained
 from weft.models import generative as generative

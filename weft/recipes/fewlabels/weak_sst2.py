@@ -68,7 +68,7 @@ RULES = [
 class WeakSettings(TrainSettings):
     """Settings of weak-sst2."""
 
-    epochs: int = 8
+    epochs: int = 3
     batch_size: int = 256
     lr: float = 0.01
     weight_decay: float = option(0.1, "decay of the weights (AdamW)", at_least=0)
