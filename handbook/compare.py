@@ -150,7 +150,7 @@ FAMILIES: dict[str, tuple[Callable[[Bits], Any], tuple[int, ...]]] = {
     "mixture of 200 Bernoullis": (mixture, (PIXELS,)),
     "RBM, 500 hidden": (rbm, (PIXELS,)),
     "deep belief network, 500-784": (deep_belief, (PIXELS,)),
-    "NADE, 500 hidden": (lambda b: by_likelihood(autoregressive.NADE(PIXELS, 500), b, 0.001), (PIXELS,)),
+    "NADE, 500 hidden": (lambda b: by_likelihood(autoregressive.NADE(PIXELS, 500), b, 0.005), (PIXELS,)),
     "MADE, 500 hidden": (
         lambda b: by_likelihood(autoregressive.MADE(PIXELS, (500,), direct=True), b, 0.002),
         (PIXELS,),
@@ -185,7 +185,11 @@ def judged(model: Any, bits: Bits, shape: tuple[int, ...]) -> tuple[str, str]:
     said = f"{sign} {-best.nats:.2f} ± {best.error:.2f}"
     other = found.side("upper")
     if best.side is not None and other is not None:
-        said += f", ≥ {-other.nats:.2f} ± {other.error:.2f}"
+        said = (
+            f"{-other.nats:.2f} … {-best.nats:.2f}"
+            if best.nats <= other.nats
+            else f"{said}; chains too short: {-other.nats:.2f}"
+        )
     return said, best.method
 
 
