@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -171,6 +174,22 @@ def test_a_clone_has_memory_of_its_own():
     copy.x.fill_(0)
     copy.y = None
     assert graph.x.numpy().all() and graph.y.tolist() == [0]
+
+
+def test_graphs_are_copied_pickled_moved_and_gone_through():
+    graph = drawn(0, 4)
+    for other in (
+        copy.copy(graph),
+        copy.deepcopy(graph),
+        pickle.loads(pickle.dumps(graph)),
+        graph.to("cpu"),
+        graph.cpu(),
+    ):
+        same(graph, other)
+    assert dict(graph) == graph.to_dict() and graph.apply(lambda t: t * 0, "pos").pos.abs().sum().item() == 0
+    joined = Batch.from_data_list(GRAPHS)
+    for before, after in zip(GRAPHS, pickle.loads(pickle.dumps(joined)), strict=True):
+        same(before, after)
 
 
 # ------------------------------------------------------------------------------------------ batches

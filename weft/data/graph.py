@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,6 +136,9 @@ class Graph:
     def __contains__(self, name: str) -> bool:
         return name in self.keys()
 
+    def __iter__(self) -> Iterator[Any]:
+        return self.items()
+
     def __getitem__(self, name: str) -> Any:
         if name not in self.keys():
             raise EntryError(f"Graph: there is no attribute {name!r}; it has {', '.join(self.keys())}")
@@ -182,9 +185,22 @@ class Graph:
         made.validate()
         return made
 
+    def apply(self, func: Callable[[Tensor], Tensor], *names: str) -> Graph:
+        """The same graph with a function of its tensors, or of those with these names."""
+        chosen = names or self.keys()
+        return self.replace(**{name: func(v) for name, v in self.items() if name in chosen and isinstance(v, Tensor)})
+
     def clone(self) -> Graph:
         """The same graph with memory of its own."""
-        return self.replace(**{name: v.clone() for name, v in self.items() if isinstance(v, Tensor)})
+        return self.apply(Tensor.clone)
+
+    def to(self, device: Any, *names: str) -> Graph:
+        """The same graph with its tensors, or some of them, on a device."""
+        return self.apply(lambda value: value.to(device), *names)
+
+    def cpu(self, *names: str) -> Graph:
+        """The same graph with its tensors in the memory of the processor."""
+        return self.to("cpu", *names)
 
     # ------------------------------------------------------------------------------------------ properties
     def validate(self) -> None:

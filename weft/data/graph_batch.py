@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,9 @@ class Batch(Graph):
 
     def __getitem__(self, index: int | str) -> Any:
         return Graph.__getitem__(self, index) if isinstance(index, str) else self.get_example(index)
+
+    def __iter__(self) -> Iterator[Graph]:
+        return iter(self.to_data_list())
 
     def get_example(self, idx: int) -> Graph:
         """The graph with this number as it was, with views of the memory of the batch."""

@@ -24,8 +24,8 @@ def knn_graph(
 ) -> Graph:
     """Each point joined to its k nearest in Euclidean distance.
 
-    mutual: False joins i and j if one is among the nearest of the other, True if each is; None has directed edges
-        from a point's neighbours to the point (as in PyTorch Geometric)
+    mutual: False joins i and j if one is among the nearest of the other, True if each is; None has directed edges,
+        each neighbour → the point (as in PyTorch Geometric)
     sigma: weights exp(−‖xᵢ − xⱼ‖² / 2σ²); without it there are none
     loop: count a point among its own nearest
     Shape: (N, D) → a graph with x and pos = x

@@ -138,6 +138,8 @@ def test_tu(tmp_path, place):
     assert first.edge_index.tolist() == [[0, 1], [1, 0]] and second.edge_index.tolist() == [[0, 1], [1, 0]]
     assert first.x.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0]] and first.y.tolist() == [1]
     assert first.edge_attr.tolist() == [[1, 0], [0, 1]] and first.num_nodes == 3
+    assert made.num_node_features == 3 and made.num_edge_features == 2
+    assert [g.y.item() for g in made[weft.tensor([1, 0])]] == [0, 1] and len(made[:1]) == len(made[[True, False]]) == 1
     attributes = sources.TUDataset(tmp_path, "TINY", use_node_attr=True)
     assert attributes[1].x.tolist() == [[3.5, 4, 0, 0, 1], [4.5, 5, 1, 0, 0]]
 

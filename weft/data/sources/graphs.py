@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import OptionError
 from ...io.errors import LayoutError
-from ...tensor import wrap
+from ...tensor import Tensor, wrap
 from ..dataset import Dataset
 from ..graph import Graph
 from .catalogue import FILES, Source
@@ -68,6 +68,13 @@ class Planetoid(Dataset[Graph]):
         parts = {part: _planetoid_part(self.name, part, root, download) for part in PARTS}
         self.graph = _assembled(parts, self.name, split, normalize)
         self.num_classes = parts["y"].shape[1]
+
+    @property
+    def num_features(self) -> int:
+        """How many words there are."""
+        return self.graph.num_features
+
+    num_node_features = num_features
 
     def __len__(self) -> int:
         return 1
@@ -167,11 +174,20 @@ class TUDataset(Dataset[Graph]):
     def num_features(self) -> int:
         return self.graphs[0].num_features
 
+    num_node_features = num_features
+
+    @property
+    def num_edge_features(self) -> int:
+        return self.graphs[0].num_edge_features
+
     def __len__(self) -> int:
         return len(self.graphs)
 
-    def __getitem__(self, index: int) -> Graph:
-        return self.graphs[index]
+    def __getitem__(self, index: Any) -> Any:
+        """A graph, or, of a slice, numbers or a mask, a list of them."""
+        if isinstance(index, (int, np.integer, slice)):
+            return self.graphs[index]
+        return [self.graphs[i] for i in np.arange(len(self))[index.array if isinstance(index, Tensor) else index]]
 
     def __repr__(self) -> str:
         return f"TUDataset({self.name}: {len(self)} graphs, {self.num_features} features, {self.num_classes} classes)"
