@@ -55,6 +55,7 @@ from weft.nn.functional.native import affine_grid_generator as affine_grid_gener
 from weft.nn.functional.dropout import alpha_dropout as alpha_dropout
 from weft.runtime.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from weft import array_api as array_api
+from weft import audio as audio
 from weft import autograd as autograd
 from weft.nn.functional.pool import avg_pool1d as avg_pool1d
 from weft import backends as backends
@@ -172,6 +173,7 @@ from weft import train as train
 from weft.nn.functional.margin import triplet_margin_loss as triplet_margin_loss
 from weft.runtime.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from weft import utils as utils
+from weft import vision as vision
 from weft.autograd.batched import vmap as vmap
 from weft.ops.core.control import while_loop as while_loop
 BFloat16Tensor: TypedTensor

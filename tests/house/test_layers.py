@@ -37,7 +37,7 @@ LAYERS = {
     "training": "train",
     "graph layers": "graphs.segment graphs.nn",
     "models": "models graphs",
-    "recipes": "recipes sklearn",
+    "recipes": "recipes sklearn vision audio",
     "application": "torch app __main__",
 }
 

@@ -38,9 +38,13 @@ class Resize(Transform):
 
     def new_size(self, h: int, w: int) -> tuple[int, int]:
         if not isinstance(self.size, int):
-            return pair(self.size, "Resize") if len(self.size) == 2 else Resize(self.size[0]).new_size(h, w)
+            return pair(self.size, "Resize") if len(self.size) == 2 else self._shorter(h, w, self.size[0])
+        return self._shorter(h, w, self.size)
+
+    def _shorter(self, h: int, w: int, size: int) -> tuple[int, int]:
+        """The shorter side becomes `size`."""
         short, long = min(h, w), max(h, w)
-        new_short, new_long = self.size, int(self.size * long / short)
+        new_short, new_long = size, int(size * long / short)
         if self.max_size is not None and new_long > self.max_size:
             new_short, new_long = int(self.max_size * new_short / new_long), self.max_size
         return (new_short, new_long) if h <= w else (new_long, new_short)

@@ -14,32 +14,36 @@ from numpy.typing import NDArray
 from ...errors import OptionError
 from .base import filling, finished, working
 
-__all__ = ["affine_places", "homography", "inverse_affine", "projective_places", "radial_places", "warp"]
+__all__ = [
+    *("affine_places", "homography", "inverse_affine", "projective_places", "radial_places", "turned_places", "warp"),
+]
 
 MODES = ("nearest", "bilinear")
+EDGE = 1e-4  # of a pixel: what is less than that over an edge does not count
 
 
 def warp(images: NDArray, places: NDArray, interpolation: str, fill: Any = 0) -> NDArray:
-    """The images at `places`. Shape: (N, C, H, W), (N, 2, H, W) of x and y → (N, C, H, W)
+    """The images at `places`. Shape: (N, C, H, W), (N, 2, h, w) of x and y → (N, C, h, w)
 
     A border of one pixel with the fill value makes places outside like any others once they are moved onto it.
     """
     if interpolation not in MODES:
         raise OptionError(f"interpolation: expected one of {MODES}, got {interpolation!r}")
     n, c, h, w = images.shape
+    size = (n, c, *places.shape[2:])
     if not images.size:
-        return images.copy()
+        return np.zeros(size, images.dtype)
     # fmin and fmax turn NaN (a point at infinity) into a place on the border
     x = np.fmax(np.fmin(places[:, 0], w), -1).reshape(n, -1)  # (N, H · W)
     y = np.fmax(np.fmin(places[:, 1], h), -1).reshape(n, -1)
     read = _nearest if interpolation == "nearest" else _bilinear
     bordered = _bordered(images if interpolation == "nearest" else working(images), fill)
-    return finished(read(bordered.reshape(n, c, -1), x, y, h, w), images.dtype).reshape(images.shape)
+    return finished(read(bordered.reshape(n, c, -1), x, y, h, w), images.dtype).reshape(size)
 
 
 def _nearest(pixels: NDArray, x: NDArray, y: NDArray, h: int, w: int) -> NDArray:
     at = _index(np.rint(x), np.rint(y), w)
-    result = np.empty((*pixels.shape[:2], h * w), pixels.dtype)
+    result = np.empty((*pixels.shape[:2], at.shape[1]), pixels.dtype)
     for i, image in enumerate(pixels):  # one image at a time stays in cache
         image.take(at[i], 1, out=result[i], mode="clip")
     return result
@@ -49,7 +53,7 @@ def _bilinear(pixels: NDArray, x: NDArray, y: NDArray, h: int, w: int) -> NDArra
     left, top = np.minimum(np.floor(x), w - 1), np.minimum(np.floor(y), h - 1)
     right_part, lower_part = (x - left).astype(pixels.dtype), (y - top).astype(pixels.dtype)
     at = _index(left, top, w)
-    result = np.empty((*pixels.shape[:2], h * w), pixels.dtype)
+    result = np.empty((*pixels.shape[:2], at.shape[1]), pixels.dtype)
     for i, image in enumerate(pixels):
         upper = _between(image, at[i], right_part[i])
         lower = _between(image, at[i] + (w + 2), right_part[i])
@@ -92,6 +96,15 @@ def affine_places(inverse: NDArray, h: int, w: int, center: Any = None) -> NDArr
     center: (x, y) in pixels from the upper left corner of the image, whose middle is (w / 2, h / 2).
     """
     return _times(inverse, _homogeneous(h, w, center)) + _center(h, w, center)
+
+
+def turned_places(inverse: NDArray, h: int, w: int) -> NDArray:
+    """Places of the first of these maps about the center, on a canvas that holds the whole image. (N, 2, 3) → (N, 2, h′, w′)"""
+    forward = np.linalg.inv(inverse[0, :, :2])
+    corners = forward @ np.array([[-w, -w, w, w], [-h, h, h, -h]]) / 2  # (2, 4)
+    low, high = (np.trunc(reach / EDGE) * EDGE for reach in (corners.min(1), corners.max(1)))
+    wide, tall = (np.ceil(high) - np.floor(low)).astype(int)
+    return _times(inverse, _homogeneous(tall, wide)) + _center(h, w)
 
 
 def projective_places(inverse: NDArray, h: int, w: int) -> NDArray:
