@@ -71,11 +71,8 @@ class Weft:
     def summed(self, x: Any, normal: bool) -> Any:
         return self.ops.aggregate(x, self.edges, self.weights if normal else None)
 
-    def attended(self, score: Any, value: Any, dropout: Any) -> Any:
-        return self.ops.edge_attention(score, value, self.edges, dropout=dropout)
-
-    def scores(self, left: Any, right: Any) -> Any:
-        return left[self.edges[0]] + right[self.edges[1]]
+    def attended(self, left: Any, right: Any, value: Any, activation: Any, dropout: Any) -> Any:
+        return self.ops.edge_attention((left, right), value, self.edges, dropout=dropout, activation=activation)
 
 
 class Torch:
@@ -95,7 +92,8 @@ class Torch:
         messages = messages * self.weights[:, None] if normal else messages
         return self.torch.zeros(self.n, x.shape[1]).index_add(0, self.target, messages)
 
-    def attended(self, score: Any, value: Any, dropout: Any) -> Any:
+    def attended(self, left: Any, right: Any, value: Any, activation: Any, dropout: Any) -> Any:
+        score = activation(left[self.source] + right[self.target])
         heads = score.shape[1]
         index = self.target[:, None].expand(-1, heads)
         top = score.new_full((self.n, heads), -1e30).scatter_reduce(0, index, score.detach(), "amax")
@@ -104,9 +102,6 @@ class Torch:
         weights = dropout(parts / total[self.target])
         messages = weights[:, :, None] * value[self.source]
         return self.torch.zeros(self.n, *value.shape[1:]).index_add(0, self.target, messages)
-
-    def scores(self, left: Any, right: Any) -> Any:
-        return left[self.source] + right[self.target]
 
 
 # ------------------------------------------------------------------------------------------------ the networks
@@ -135,8 +130,8 @@ def gat(library: Any, sums: Any, sizes: tuple[int, ...]) -> tuple[list[Any], Cal
         def layer(x: Any) -> Any:
             value = linear(drop(x)).reshape(-1, heads, each)
             left, right = ((value * part).sum(-1) for part in ends.weight.reshape(2, heads, each))
-            score = functional.leaky_relu(sums.scores(left, right), 0.2)
-            return sums.attended(score, value, drop).reshape(-1, heads * each)
+            activation = lambda score: functional.leaky_relu(score, 0.2)
+            return sums.attended(left, right, value, activation, drop).reshape(-1, heads * each)
 
         return [linear, ends], layer
 

@@ -16,6 +16,7 @@ native code. Targets that nothing comes to get 0, extremes included, as in PyTor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,30 @@ from .. import dtypes
 from ..errors import ArgumentError, DtypeError, IndexRangeError, OptionError, ShapeError
 from ..ops.index.edges import Edges, known_edges, settled
 from ..ops.index.places import ADD_AT, COMBINE_AT, INDEX, check_places
-from ..ops.index.segments import DOT_EDGES, EXTREME_EDGES, SUM_EDGES, WEIGH_EDGES
+from ..ops.index.segments import (
+    DOT_EDGES,
+    EXTREME_EDGES,
+    ORDER_EDGES,
+    READ_EDGES,
+    SOFTMAX_EDGES,
+    SUM_EDGES,
+    WEIGH_EDGES,
+)
 from ..sizes import wrap_dim
 from ..tensor import Tensor, wrap
 
-__all__ = ["Edges", "aggregate", "edge_attention", "edge_dot", "edges", "scatter", "segment", "softmax"]
+__all__ = [
+    "Edges",
+    "aggregate",
+    "edge_attention",
+    "edge_dot",
+    "edges",
+    "scatter",
+    "segment",
+    "softmax",
+    "sources",
+    "targets",
+]
 
 REDUCTIONS = ("sum", "add", "mean", "max", "amax", "min", "amin", "mul", "prod")
 
@@ -101,33 +121,24 @@ def softmax(
     if ptr is not None:
         index = _between(ptr, src.shape[d], "softmax")
     if isinstance(index, Edges):
-        groups, targets = index, wrap(index.targets.astype(np.int64))
+        groups = index
     else:
         _check_index(index, src.shape[d], "softmax")
         count = _count(index, num_nodes, "softmax")
-        groups, targets = _groups(index, count, "softmax"), index
-        if groups is None:
-            groups = _Unsorted(index, count)
-    y = _softmax(rows, groups, targets)
+        groups = _groups(index, count, "softmax")
+    y = _unsorted_softmax(rows, index, count, "softmax") if groups is None else _softmax(rows, groups)
     return y.movedim(0, d) if d else y
 
 
-class _Unsorted:
-    """Groups whose index is another at every call."""
-
-    def __init__(self, index: Tensor, count: int) -> None:
-        self.index, self.count = index, count
-
-    def reduced(self, rows: Tensor, reduce: str) -> Tensor:
-        return _unsorted(rows, self.index, self.count, reduce, "softmax")
-
-
-def _softmax(rows: Tensor, groups: Edges | _Unsorted, targets: Tensor) -> Tensor:
+def _softmax(rows: Tensor, groups: Edges) -> Tensor:
     """Shape: (E, *)"""
-    reduced = groups.reduced if isinstance(groups, _Unsorted) else lambda x, how: _along(x, groups.rows(), None, how)
-    top = reduced(rows.detach(), "max")
-    parts = (rows - INDEX(top, targets)).exp()
-    return parts / INDEX(reduced(parts, "sum"), targets)
+    return SOFTMAX_EDGES(_flat(rows), edges=groups).reshape(rows.shape)
+
+
+def _unsorted_softmax(rows: Tensor, index: Tensor, count: int, name: str) -> Tensor:
+    """Shape: (E, *)"""
+    parts = (rows - INDEX(_unsorted(rows.detach(), index, count, "max", name), index)).exp()
+    return parts / INDEX(_unsorted(parts, index, count, "sum", name), index)
 
 
 # --------------------------------------------------------------------------------------------------- along edges
@@ -192,34 +203,78 @@ def edge_dot(a: Tensor, b: Tensor, edge_index: Tensor | Edges) -> Tensor:
     return DOT_EDGES(a.unsqueeze(1), b.unsqueeze(1), edges=found).squeeze(1)
 
 
+def sources(x: Tensor, edge_index: Tensor | Edges, num_nodes: int | None = None) -> Tensor:
+    """x[j] for every edge from j to i (PyG's x_j), with gradients added up vertex by vertex. Shape: (N, *) → (E, *)
+
+    num_nodes: how many targets there are, by default as many as sources.
+    """
+    found = _edges_of(edge_index, (x.shape[0] if num_nodes is None else num_nodes, x.shape[0]), "sources")
+    return INDEX(x, edge_index[0]) if found is None else READ_EDGES(x, edges=found)
+
+
+def targets(x: Tensor, edge_index: Tensor | Edges, num_nodes: int | None = None) -> Tensor:
+    """x[i] for every edge from j to i (PyG's x_i), with gradients added up vertex by vertex. Shape: (M, *) → (E, *)
+
+    num_nodes: how many sources there are, by default as many as targets.
+    """
+    found = _edges_of(edge_index, (x.shape[0], x.shape[0] if num_nodes is None else num_nodes), "targets")
+    if found is None:
+        check_places(edge_index[1], x.shape[0], 0, "targets")
+        return INDEX(x, edge_index[1])
+    return READ_EDGES(x, edges=found.T)
+
+
 def edge_attention(
-    score: Tensor, value: Tensor, edge_index: Tensor | Edges, num_nodes: int | None = None, dropout: Any = None
+    score: Tensor | tuple[Tensor, Tensor],
+    value: Tensor,
+    edge_index: Tensor | Edges,
+    num_nodes: int | None = None,
+    dropout: Callable[[Tensor], Tensor] | None = None,
+    activation: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """yᵢ = Σ αₑ value[j] over the edges e from j to i, with α the softmax of the scores over the edges to i.
 
-    Nothing of size E × H × F is made, forward or backward. A target without edges gets 0. dropout: a function that
-    is applied to the weights α, such as `nn.Dropout(0.6)`. num_nodes: how many targets, by default as many as sources.
-    Shape: (E,), (N, F) → (num_nodes, F), or (E, H), (N, H, F) → (num_nodes, H, F)
+    score: one for each edge, or a pair (of sources, of targets) whose sum is the score of the edge between, as in GAT;
+    `activation`, such as a leaky ReLU, is applied to scores before the softmax. Nothing of size E × H × F is made, forward
+    or backward. A target without edges gets 0. dropout: a function that is applied to the weights α, such as
+    `nn.Dropout(0.6)`; known edges are gone through in the order of their targets, and so are the weights it sees.
+    num_nodes: how many targets, by default as many as sources.
+    Shape: (E,), (N, F) → (num_nodes, F), or (E, H), (N, H, F) → (num_nodes, H, F); a pair: (N, H), (num_nodes, H)
 
     >>> edges = weft.tensor([[0, 1], [2, 2]])
     >>> weft.graphs.segment.edge_attention(weft.zeros(2), weft.tensor([[1.0], [3.0], [9.0]]), edges).tolist()
     [[0.0], [0.0], [2.0]]
     """
-    if score.ndim not in (1, 2) or value.ndim != score.ndim + 1 or score.shape[1:] != value.shape[1:-1]:
-        raise ShapeError(
-            f"edge_attention: scores (E,) with values (N, F), or (E, H) with (N, H, F), are needed, got "
-            f"{tuple(score.shape)} and {tuple(value.shape)}"
-        )
     size = (value.shape[0] if num_nodes is None else num_nodes, value.shape[0])
+    pair = score if isinstance(score, tuple) else None
+    _check_scores(score, value, size)
     found = _edges_of(edge_index, size, "edge_attention")
-    _check_weights(score, value, edge_index, "edge_attention")
+    if pair is None:
+        _check_weights(score, value, edge_index, "edge_attention")
     if found is None:
-        target = edge_index[1]
-        weights = _softmax(score, _Unsorted(target, size[0]), target)
-    else:
-        weights = _softmax(score, found, wrap(found.targets.astype(np.int64)))
-    weights = weights if dropout is None else dropout(weights)
-    return aggregate(value, edge_index if found is None else found, weights, size[0])
+        if pair is not None:
+            score = sources(pair[0], edge_index, size[0]) + targets(pair[1], edge_index, size[1])
+        score = score if activation is None else activation(score)
+        weights = _unsorted_softmax(score, edge_index[1], size[0], "edge_attention")
+        return aggregate(value, edge_index, weights if dropout is None else dropout(weights), size[0])
+    ordered = found.in_order()
+    if pair is not None:
+        score = READ_EDGES(pair[0], edges=ordered) + READ_EDGES(pair[1], edges=ordered.T)
+    elif ordered is not found:
+        score = ORDER_EDGES(score, edges=found, back=False)
+    score = score if activation is None else activation(score)
+    weights = _softmax(score, ordered)
+    return _along(value, ordered, weights if dropout is None else dropout(weights), "sum")
+
+
+def _check_scores(score: Tensor | tuple[Tensor, Tensor], value: Tensor, size: tuple[int, int]) -> None:
+    for part, count in zip(score, size[::-1], strict=True) if isinstance(score, tuple) else ((score, None),):
+        heads = part.ndim in (1, 2) and value.ndim == part.ndim + 1 and part.shape[1:] == value.shape[1:-1]
+        if not heads or (count is not None and part.shape[0] != count):
+            raise ShapeError(
+                f"edge_attention: scores (E,) with values (N, F), or (E, H) with (N, H, F), are needed, or a pair of "
+                f"(N, H) and (num_nodes, H); got {tuple(part.shape)} and {tuple(value.shape)}"
+            )
 
 
 # ------------------------------------------------------------------------------------------------ how it is done

@@ -12,6 +12,7 @@ from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.values import type_of
 from .checks import PlacesCheck
+from .groups import GroupSoftmax, GroupSoftmaxSlope
 from .indexing import Coordinate, Gather, Scatter
 from .scans import IS_RECORD, Scan
 from .sparse import ExtremeKernel, SampledProductKernel, SparseProductKernel, TiedSumKernel
@@ -21,6 +22,7 @@ __all__ = [
     "check_places",
     "combine_at",
     "extreme_along",
+    "over_groups",
     "read_at",
     "running",
     "sampled_product",
@@ -196,6 +198,25 @@ def tied_sum(node: AnchorNode, pattern: Any, entries: int) -> Anchor | None:
         return TiedSumKernel(node.output.shape, entries, starts, columns, *operands, body)
 
     return Anchor(node, (a, b, g, *known), node.output.shape, make)
+
+
+def over_groups(node: AnchorNode, pattern: Any) -> Whole | None:
+    """Softmax of rows by the groups of a pattern, or its slope from the gradient and the result."""
+    if not _is_float(*node.inputs, node.output):
+        return None
+    starts, _, order = pattern.by_row()
+    known = [np.ascontiguousarray(a) for a in (starts, order) if a is not None]
+    kind, entries, count = type_of(node.output.dtype), node.output.shape[0], len(node.inputs)
+    width = node.output.size // entries
+
+    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
+        lines = [Access(count + n, type_of(a.dtype), (1,)) for n, a in enumerate(known)]
+        operands = [Access(n, kind, strides[n]) for n in range(count)]
+        operands.append(Access(count + len(known), kind, results[0]))
+        made = GroupSoftmax if count == 1 else GroupSoftmaxSlope
+        return made(len(starts) - 1, entries, width, lines[0], lines[1] if order is not None else None, *operands)
+
+    return Whole(node, (*node.inputs, *known), make)
 
 
 def sampled_product(node: AnchorNode, a: AnchorValue, b: AnchorValue, pattern: Any) -> Anchor | None:

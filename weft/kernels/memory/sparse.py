@@ -297,17 +297,34 @@ class SampledProductKernel(Kernel):
 
     def emit(self, f: Function) -> None:
         lo, hi = self._share(f)
+        together = self.rank == 2 and 1 < self.heads <= DOT_LANES and not self.heads & (self.heads - 1)
         with f.loop(lo, hi) as row, f.loop(self._start(f, row.i), self._start(f, row.i + 1)) as entry:
             number = f.cast(self.columns.load(f, [entry.i], 0), "i64")
             place = entry.i if self.order is None else f.cast(self.order.load(f, [entry.i], 0), "i64")
-            if self.heads * -(-self.width // DOT_LANES) <= UNROLLED:
+            self._ask_ahead(f, entry.i)
+            if together:
+                sums = [self._partial(f, row.i, number, head) for head in range(self.heads)]
+                self.body.emit(f, [place, 0], 1, self.heads, given=[folded(f, sums)])
+            elif self.heads * -(-self.width // DOT_LANES) <= UNROLLED:
                 for head in range(self.heads):
-                    self._edge(f, row.i, number, place, head)
+                    self._store(f, place, head, self._partial(f, row.i, number, head))
             else:
                 with f.loop(0, self.heads, runs=True) as heads:
-                    self._edge(f, row.i, number, place, heads.i)
+                    self._store(f, place, heads.i, self._partial(f, row.i, number, heads.i))
 
-    def _edge(self, f: Function, row: Val, number: Val, place: Val, head: Any) -> None:
+    def _ask_ahead(self, f: Function, e: Val) -> None:
+        later = f.intrinsic("smin", e + AHEAD, self.entries - 1)
+        number = f.cast(self.columns.load(f, [later], 0), "i64")
+        line = 64 * 8 // BITS[self.b.kind]
+        if self.b.strides[1:] == (self.width, 1) or self.heads == 1:
+            for j in range(0, min(self.heads * self.width, 8 * line), line):
+                f.prefetch(f.arg(self.b.arg), number * self.b.strides[0] + j, self.b.kind)
+
+    def _store(self, f: Function, place: Val, head: Any, sums: Val) -> None:
+        self.body.emit(f, [place, head][: self.rank], 0, given=[folded(f, [sums])])
+
+    def _partial(self, f: Function, row: Val, number: Val, head: Any) -> Val:
+        """DOT_LANES partial sums of one product."""
         total, full = f.const(self.a.kind, 0.0, DOT_LANES), self.width // DOT_LANES * DOT_LANES
 
         def added(j: Any, mask: Val | None, total: Val) -> Val:
@@ -324,4 +341,24 @@ class SampledProductKernel(Kernel):
             total = loop.results[0]
         if self.width % DOT_LANES:
             total = added(full, f.tail_mask(DOT_LANES, self.width % DOT_LANES), total)
-        self.body.emit(f, [place, head][: self.rank], 0, given=[f.fold(total, lambda a, b: a + b)])
+        return total
+
+
+def folded(f: Function, sums: list[Val]) -> Val:
+    """One lane for each of 1, 2, 4 … vectors: its lanes added, halves to halves. All are folded at once."""
+    size = sums[0].lanes  # of the groups of lanes that belong to one vector
+    while size > 1:
+        half = size // 2
+        pairs = list(zip(sums[::2], sums[1::2], strict=True)) if len(sums) > 1 else [(sums[0], None)]
+        sums = []
+        for a, b in pairs:
+            lanes = a.lanes if b is None else 2 * a.lanes
+            low = [g + k for g in range(0, lanes, size) for k in range(half)]
+            high = [i + half for i in low]
+            other = a if b is None else b
+            if len(low) == 1:
+                sums.append(f.extract(a, 0) + f.extract(a, 1))
+            else:
+                sums.append(f.shuffle(a, other, low) + f.shuffle(a, other, high))
+        size = half
+    return sums[0]

@@ -30,7 +30,18 @@ class Edges:
     stay in the order in which they were given, so that sums are added in that order.
     """
 
-    __slots__ = ("__weakref__", "_other", "_rows", "_sorted", "size", "sources", "targets", "used")
+    __slots__ = (
+        "__weakref__",
+        "_back",
+        "_in_order",
+        "_other",
+        "_rows",
+        "_sorted",
+        "size",
+        "sources",
+        "targets",
+        "used",
+    )
 
     def __init__(self, sources: np.ndarray, targets: np.ndarray, size: tuple[int, int]) -> None:
         kind = np.int32 if max(*size, len(targets)) < 2**31 else np.int64
@@ -39,6 +50,8 @@ class Edges:
         self._sorted: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None
         self._other: Edges | None = None
         self._rows: Edges | None = None
+        self._in_order: Edges | None = None
+        self._back: np.ndarray | None = None
 
     @classmethod
     def to(cls, targets: np.ndarray, count: int) -> Edges:
@@ -62,7 +75,8 @@ class Edges:
         if self._other is None:
             other = object.__new__(Edges)
             other.sources, other.targets, other.size, other.used = self.targets, self.sources, self.size[::-1], 0
-            other._sorted, other._rows, other._other, self._other = None, None, self, other
+            other._sorted, other._rows, other._in_order, other._back = None, None, None, None
+            other._other, self._other = self, other
         return self._other
 
     def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -86,6 +100,23 @@ class Edges:
             counted = self.size[1] == self.count and bool((self.sources == np.arange(self.count)).all())
             self._rows = self if counted else Edges.to(self.targets, self.size[0])
         return self._rows
+
+    def in_order(self) -> Edges:
+        """The same edges in the order of their targets; made once."""
+        if self._in_order is None:
+            _, columns, order = self.by_row()
+            self._in_order = self if order is None else Edges(columns, self.targets[order], self.size)
+        return self._in_order
+
+    def numbers(self, back: bool) -> np.ndarray:
+        """(E,): which edge comes where in the order of targets; `back`: where each edge has come to."""
+        order = self.by_row()[2]
+        if order is None:
+            return np.arange(self.count)
+        if back and self._back is None:
+            self._back = np.empty_like(order)
+            self._back[order] = np.arange(self.count)
+        return self._back if back else order
 
     def counts(self) -> np.ndarray:
         """(M,): how many edges go to each target."""

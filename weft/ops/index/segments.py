@@ -8,17 +8,29 @@ native code and from any number of threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...runtime.lazy import LazyModule
+from ...tape.modes import mode
 from ...tensor import wrap
 from ..core.primitive import LOW_NUMPY, Primitive
 from ..math.elementwise import conj, where
+from .places import INDEX
 
-__all__ = ["DOT_EDGES", "EXTREME_EDGES", "SUM_EDGES", "TIED_SUM", "WEIGH_EDGES", "dot_in_lanes"]
+__all__ = [
+    "DOT_EDGES",
+    "EXTREME_EDGES",
+    "ORDER_EDGES",
+    "READ_EDGES",
+    "SOFTMAX_EDGES",
+    "SUM_EDGES",
+    "WEIGH_EDGES",
+    "dot_in_lanes",
+]
 
 sparse = LazyModule("scipy.sparse")
 
@@ -204,10 +216,88 @@ class TiedSum(AlongEdges):
         return tied_sum(node, edges, edges.count)
 
 
-SUM_EDGES, WEIGH_EDGES, DOT_EDGES, EXTREME_EDGES, TIED_SUM = (
-    SumEdges(),
-    WeighEdges(),
-    DotEdges(),
-    ExtremeEdges(),
-    TiedSum(),
+class ReadEdges(AlongEdges):
+    """yₑ = x[sourceₑ]; its gradient is added up source by source. Shape: (N, *) → (E, *)"""
+
+    linear = (0,)
+    reads = "shapes"
+
+    def reference(self, x, edges):
+        return x[edges.sources]
+
+    def shapes(self, x, edges):
+        return (edges.count, *x.shape[1:]), x.dtype
+
+    def vjp(self, g, y, x, edges):
+        width = math.prod(g.shape[1:])
+        return (SUM_EDGES(g.reshape(g.shape[0], width), edges=edges.T.rows()).reshape(x.shape),)
+
+    def parts(self, x, edges):
+        return INDEX(x, wrap(edges.sources.astype(np.int64)))
+
+
+class OrderEdges(AlongEdges):
+    """Rows for edges put in the order of their targets, or `back` from there. Shape: (E, *) → (E, *)"""
+
+    linear = (0,)
+
+    def reference(self, x, edges, back):
+        return x[edges.numbers(back)]
+
+    def shapes(self, x, edges, back):
+        return x.shape, x.dtype
+
+    def vjp(self, g, y, x, edges, back):
+        return (ORDER_EDGES(g, edges=edges, back=not back),)
+
+    def parts(self, x, edges, back):
+        return INDEX(x, wrap(edges.numbers(back).astype(np.int64)))
+
+
+class SoftmaxEdges(AlongEdges):
+    """αₑ = exp xₑ / Σ exp xₖ over all edges k to the target of e. Shape: (E, H) → (E, H)"""
+
+    def reference(self, x, edges):
+        rows = edges.rows()
+        parts = np.exp(x - EXTREME_EDGES.reference(x, edges=rows, largest=True)[edges.targets])
+        return parts / SUM_EDGES.reference(parts, edges=rows)[edges.targets]
+
+    def shapes(self, x, edges):
+        return x.shape, x.dtype
+
+    def vjp(self, g, y, x, edges):
+        if not mode.grad:
+            return (SOFTMAX_SLOPE(g, y, edges=edges),)
+        total = SUM_EDGES(y * g, edges=edges.rows())
+        return (y * (g - READ_EDGES(total, edges=edges.T)),)
+
+    def native(self, node):
+        from ...kernels.memory.anchors import over_groups
+
+        return over_groups(node, node.params["edges"])
+
+
+class SoftmaxEdgesSlope(AlongEdges):
+    """The gradient of `SoftmaxEdges` from that of its result and the result itself. Shape: (E, H), (E, H) → (E, H)"""
+
+    differentiable = False
+
+    def reference(self, g, y, edges):
+        return y * (g - SUM_EDGES.reference(y * g, edges=edges.rows())[edges.targets])
+
+    def shapes(self, g, y, edges):
+        return g.shape, g.dtype
+
+    def native(self, node):
+        from ...kernels.memory.anchors import over_groups
+
+        return over_groups(node, node.params["edges"])
+
+
+SUM_EDGES, WEIGH_EDGES, DOT_EDGES, EXTREME_EDGES, TIED_SUM, READ_EDGES, ORDER_EDGES, SOFTMAX_EDGES, SOFTMAX_SLOPE = (
+    kind()
+    for kind in (
+        *(SumEdges, WeighEdges, DotEdges, ExtremeEdges, TiedSum),
+        *(ReadEdges, OrderEdges, SoftmaxEdges, SoftmaxEdgesSlope),
+    )
 )
