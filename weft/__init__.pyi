@@ -689,7 +689,7 @@ def is_same_size(input: Tensor, other: Tensor) -> _bool:
 def is_signed(input: Tensor) -> _bool:
     """Whether the elements can be negative."""
 def is_tensor(obj: Any) -> _bool:
-    """Whether the object is a tensor."""
+    """Whether the object is a tensor, dense or sparse."""
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
     """|input − other| ≤ atol + rtol · |other|, element by element."""
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1016,8 +1016,10 @@ def softmax(input: Tensor, dim: _int, dtype: Any = None) -> Tensor:
     """exp xᵢ / Σⱼ exp xⱼ along `dim`, computed in `dtype` if given."""
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> Sort:
     """(values, indices) in ascending or descending order along `dim`; always stable, NaN is the largest."""
-def sparse_coo_tensor(indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False) -> SparseTensor:
-    """A sparse matrix from (2, nnz) row and column numbers and (nnz) values; values of equal places are added."""
+def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False) -> SparseTensor:
+    """A sparse matrix from (2, nnz) row and column numbers and (nnz) values; values of equal places are added.
+
+    With nothing but a size there are no entries."""
 def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False) -> SparseTensor:
     """A sparse matrix from the (rows + 1) beginnings of its rows, the (nnz) columns and the (nnz) values."""
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> Any:

@@ -6,6 +6,7 @@ to it. What can be computed with them lives in `ops/linalg/sparse.py`, which add
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -116,13 +117,18 @@ class SparseTensor:
     A COO matrix may hold several values for one place until it is coalesced; they count as their sum.
     """
 
-    __slots__ = ("_given", "_pattern", "_values", "layout")  # _given: the places of a COO matrix before it is coalesced
+    __slots__ = (
+        "_entries",
+        "_given",
+        "_pattern",
+        "layout",
+    )  # _given: the places of a COO matrix before it is coalesced
     is_sparse_matrix = True
     ndim = 2
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
     def __init__(self, values: Tensor, pattern: Pattern | None, layout: str, given: Places | None = None) -> None:
-        self._values, self._pattern, self.layout, self._given = values, pattern, layout, given
+        self._entries, self._pattern, self.layout, self._given = values, pattern, layout, given
 
     # ----------------------------------------------------------------------------------- what it is
     @property
@@ -138,6 +144,18 @@ class SparseTensor:
         """Two: rows and columns."""
         return 2
 
+    def sparse_dim(self) -> int:
+        """Two: rows and columns are named by indices."""
+        return 2
+
+    def dense_dim(self) -> int:
+        """None: an entry is one number."""
+        return 0
+
+    def is_floating_point(self) -> bool:
+        """Whether the values are floating-point numbers."""
+        return self._entries.is_floating_point()
+
     def numel(self) -> int:
         """The number of elements, zeros among them."""
         return self.shape.numel()
@@ -145,17 +163,17 @@ class SparseTensor:
     @property
     def dtype(self) -> dtypes.dtype:
         """The element type of the values."""
-        return self._values.dtype
+        return self._entries.dtype
 
     @property
     def device(self) -> Any:
         """Where the memory lies."""
-        return self._values.device
+        return self._entries.device
 
     @property
     def nnz(self) -> int:
         """The number of stored entries."""
-        return self._values.shape[0]
+        return self._entries.shape[0]
 
     def _nnz(self) -> int:
         return self.nnz
@@ -173,17 +191,17 @@ class SparseTensor:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients with respect to the values are wanted."""
-        return self._values.requires_grad
+        return self._entries.requires_grad
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         """Ask for gradients of the values (in place)."""
-        self._values.requires_grad_(requires_grad)
+        self._entries.requires_grad_(requires_grad)
         return self
 
     @property
     def grad(self) -> SparseTensor | None:
         """The gradient of the values, as a sparse matrix with the same pattern."""
-        found = self._values.grad
+        found = self._entries.grad
         return None if found is None else self._with(found)
 
     def __repr__(self) -> str:
@@ -192,7 +210,7 @@ class SparseTensor:
         else:
             places = f"indices={self._indices()!r}"
         return (
-            f"tensor({places}, values={self._values!r}, size={tuple(self.shape)}, nnz={self.nnz}, "
+            f"tensor({places}, values={self._entries!r}, size={tuple(self.shape)}, nnz={self.nnz}, "
             f"layout=weft.{self.layout})"
         )
 
@@ -205,12 +223,15 @@ class SparseTensor:
         """The same matrix with one entry for each place, in order: values of the same place are added."""
         if self._given is None:
             return self
-        return SparseTensor(self._given.arranged(self._values), self._given.pattern, self.layout)
+        return SparseTensor(self._given.arranged(self._entries), self._given.pattern, self.layout)
+
+    def _values(self) -> Tensor:
+        return self._entries
 
     def values(self) -> Tensor:
         """The values of the entries; part of the graph."""
         self._need_coalesced("values")
-        return self._values
+        return self._entries
 
     def indices(self) -> Tensor:
         """(2, nnz): the row and the column of each entry of a COO matrix."""
@@ -251,16 +272,16 @@ class SparseTensor:
         rows, columns = self._pattern.places()
         count, width = self.shape.numel(), self.shape[1]
         flat = wrap(rows.astype(np.int64) * width + columns)
-        return self._values.new_zeros(count).index_add(0, flat, self._values).reshape(self.shape)
+        return self._entries.new_zeros(count).index_add(0, flat, self._entries).reshape(self.shape)
 
     def to_sparse_csr(self) -> SparseTensor:
         """The same matrix in CSR layout."""
         found = self.coalesce()
-        return SparseTensor(found._values, found._pattern, CSR)
+        return SparseTensor(found._entries, found._pattern, CSR)
 
     def to_sparse_coo(self) -> SparseTensor:
         """The same matrix in COO layout."""
-        return self if self.layout == COO else SparseTensor(self._values, self._pattern, COO)
+        return self if self.layout == COO else SparseTensor(self._entries, self._pattern, COO)
 
     def to_sparse(self, *, layout: str = COO) -> SparseTensor:
         """The same matrix in another layout."""
@@ -270,7 +291,7 @@ class SparseTensor:
         """The transposed matrix in the same layout."""
         found = self.coalesce()
         rows, columns = found._pattern.places()
-        return ordered(columns, rows, found._values, found.shape[::-1], self.layout)
+        return ordered(columns, rows, found._entries, found.shape[::-1], self.layout)
 
     T = property(t)
 
@@ -284,12 +305,20 @@ class SparseTensor:
     def scipy(self) -> Any:
         """A SciPy csr_array (or coo_array) with copies of the values."""
         found = self.coalesce()
-        matrix = found._pattern.matrix(found._values.detach().numpy().copy())
+        matrix = found._pattern.matrix(found._entries.detach().numpy().copy())
         return matrix.tocoo() if self.layout == COO else matrix
 
-    def to(self, dtype: Any) -> SparseTensor:
-        """The same matrix with values of another element type."""
-        return self._with(self._values.to(dtype))
+    def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        """The same matrix with values of another element type; arguments as of `Tensor.to`."""
+        return self._with(self._entries.to(*args, **kwargs))
+
+    def cpu(self) -> SparseTensor:
+        """The matrix itself, which is on the CPU."""
+        return self
+
+    def half(self) -> SparseTensor:
+        """The same matrix in float16."""
+        return self.to(dtypes.float16)
 
     def float(self) -> SparseTensor:
         """The same matrix in float32."""
@@ -301,11 +330,35 @@ class SparseTensor:
 
     def detach(self) -> SparseTensor:
         """The same matrix outside the graph."""
-        return self._with(self._values.detach())
+        return self._with(self._entries.detach())
 
     def clone(self) -> SparseTensor:
         """A matrix with a copy of the values."""
-        return self._with(self._values.clone())
+        return self._with(self._entries.clone())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
+        out = memo[id(self)] = self._with(copy.deepcopy(self._entries, memo))
+        return out
+
+    def parts(self) -> list[Any]:
+        """What a file keeps: indices (2, nnz), values, rows and columns, layout, whether it is coalesced."""
+        return [self._indices(), self._entries, list(self.shape), self.layout, self.is_coalesced()]
+
+    @staticmethod
+    def from_parts(indices: Tensor, values: Tensor, size: list[int], layout: str, coalesced: bool) -> SparseTensor:
+        """A matrix from its `parts`, which may come from anywhere and are checked."""
+        rows, columns = indices.array
+        count, width = (int(n) for n in size)
+        fits = values.array.shape == rows.shape and layout in (COO, CSR) and indices.array.dtype == np.int64
+        for numbers, limit in ((rows, count), (columns, width)):
+            fits = fits and bool((numbers >= 0).all() and (numbers < limit).all())
+        in_order = bool((np.diff(rows * max(1, width) + columns) > 0).all())
+        if not fits or (not in_order and (coalesced or layout == CSR)):
+            raise ShapeError(f"a sparse matrix of {count} × {width} cannot have these entries")
+        if not coalesced and layout == COO:
+            return SparseTensor(values, None, COO, Places(rows, columns, (count, width)))
+        starts = np.searchsorted(rows, np.arange(count + 1))
+        return SparseTensor(values, Pattern(starts, columns, (count, width)), layout)
 
 
 def ordered(rows: np.ndarray, columns: np.ndarray, values: Tensor, size: Sequence[int], layout: str) -> SparseTensor:

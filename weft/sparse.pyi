@@ -16,6 +16,16 @@ COO: str
 CSR: str
 sparse: LazyModule
 __all__ = ['COO', 'CSR', 'Pattern', 'Places', 'SparseTensor', 'ordered']
+def DoubleTensor(indices: Tensor, values: Tensor, size: Any = None) -> SparseTensor:
+    """`sparse_coo_tensor` by the names of old scripts; values keep their type whichever it is, as in PyTorch."""
+def FloatTensor(indices: Tensor, values: Tensor, size: Any = None) -> SparseTensor:
+    """`sparse_coo_tensor` by the names of old scripts; values keep their type whichever it is, as in PyTorch."""
+def HalfTensor(indices: Tensor, values: Tensor, size: Any = None) -> SparseTensor:
+    """`sparse_coo_tensor` by the names of old scripts; values keep their type whichever it is, as in PyTorch."""
+def IntTensor(indices: Tensor, values: Tensor, size: Any = None) -> SparseTensor:
+    """`sparse_coo_tensor` by the names of old scripts; values keep their type whichever it is, as in PyTorch."""
+def LongTensor(indices: Tensor, values: Tensor, size: Any = None) -> SparseTensor:
+    """`sparse_coo_tensor` by the names of old scripts; values keep their type whichever it is, as in PyTorch."""
 class Pattern:
     """The places of the entries of a matrix, row by row as in CSR; compared by identity.
 
@@ -67,6 +77,7 @@ class SparseTensor:
     def __add__(self, other: Any) -> Any:
         """A sparse matrix with the entries of both, or a dense matrix."""
     __array_ufunc__: None
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor: ...
     def __init__(self, values: Tensor, pattern: Pattern | None, layout: str, given: Places | None = None) -> None: ...
     def __matmul__(self, other: Any) -> Any:
         """The product with a vector, a matrix or another sparse matrix."""
@@ -86,14 +97,17 @@ class SparseTensor:
         """A − B: a sparse matrix with the entries of both, or a dense matrix."""
     def __truediv__(self, other: Any) -> Any:
         """Divided by a number."""
+    _entries: Any
     _given: Any
     def _indices(self) -> Tensor: ...
     def _need_coalesced(self, name: str) -> None: ...
     def _need_layout(self, layout: str, name: str) -> None: ...
     def _nnz(self) -> int: ...
     _pattern: Any
-    _values: Any
+    def _values(self) -> Tensor: ...
     def _with(self, values: Tensor) -> SparseTensor: ...
+    def abs(self, *args: Any) -> SparseTensor:
+        """`abs` of every entry."""
     def add(self, other: Any) -> Any:
         """A sparse matrix with the entries of both, or a dense matrix."""
     def clone(self) -> SparseTensor:
@@ -102,8 +116,12 @@ class SparseTensor:
         """The same matrix with one entry for each place, in order: values of the same place are added."""
     def col_indices(self) -> Tensor:
         """(nnz): the column of each entry of a CSR matrix."""
+    def cpu(self) -> SparseTensor:
+        """The matrix itself, which is on the CPU."""
     def crow_indices(self) -> Tensor:
         """(rows + 1): where the entries of each row begin in a CSR matrix."""
+    def dense_dim(self) -> int:
+        """None: an entry is one number."""
     def detach(self) -> SparseTensor:
         """The same matrix outside the graph."""
     @property
@@ -120,13 +138,20 @@ class SparseTensor:
         """The element type of the values."""
     def float(self) -> SparseTensor:
         """The same matrix in float32."""
+    @staticmethod
+    def from_parts(indices: Tensor, values: Tensor, size: list[int], layout: str, coalesced: bool) -> SparseTensor:
+        """A matrix from its `parts`, which may come from anywhere and are checked."""
     @property
     def grad(self) -> SparseTensor | None:
         """The gradient of the values, as a sparse matrix with the same pattern."""
+    def half(self) -> SparseTensor:
+        """The same matrix in float16."""
     def indices(self) -> Tensor:
         """(2, nnz): the row and the column of each entry of a COO matrix."""
     def is_coalesced(self) -> bool:
         """Whether no place occurs twice and the entries are in order."""
+    def is_floating_point(self) -> bool:
+        """Whether the values are floating-point numbers."""
     @property
     def is_sparse(self) -> bool:
         """Whether the layout is COO."""
@@ -151,6 +176,10 @@ class SparseTensor:
         """The number of stored entries."""
     def numel(self) -> int:
         """The number of elements, zeros among them."""
+    def parts(self) -> list[Any]:
+        """What a file keeps: indices (2, nnz), values, rows and columns, layout, whether it is coalesced."""
+    def pow(self, *args: Any) -> SparseTensor:
+        """`pow` of every entry."""
     @property
     def requires_grad(self) -> bool:
         """Whether gradients with respect to the values are wanted."""
@@ -163,6 +192,12 @@ class SparseTensor:
         """Rows and columns."""
     def size(self, dim: int | None = None) -> Any:
         """The size of one dimension, or of both."""
+    def sparse_dim(self) -> int:
+        """Two: rows and columns are named by indices."""
+    def sqrt(self, *args: Any) -> SparseTensor:
+        """`sqrt` of every entry."""
+    def square(self, *args: Any) -> SparseTensor:
+        """`square` of every entry."""
     def sub(self, other: Any) -> Any:
         """A − B: a sparse matrix with the entries of both, or a dense matrix."""
     def sum(self, dim: Any = None, dtype: Any = None) -> Tensor:
@@ -171,8 +206,8 @@ class SparseTensor:
         PyTorch returns the sums over one dimension as a sparse vector; here they are dense."""
     def t(self) -> SparseTensor:
         """The transposed matrix in the same layout."""
-    def to(self, dtype: Any) -> SparseTensor:
-        """The same matrix with values of another element type."""
+    def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        """The same matrix with values of another element type; arguments as of `Tensor.to`."""
     def to_dense(self) -> Tensor:
         """The ordinary tensor with zeros at all other places."""
     def to_sparse(self, *, layout: str = 'sparse_coo') -> SparseTensor:
@@ -189,10 +224,14 @@ def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, *, beta: float = 1.0, a
     """β · mat + α · (mat1 @ mat2) with a sparse mat1."""
 def from_scipy(matrix: Any) -> SparseTensor:
     """A sparse matrix from one of SciPy's: CSR stays CSR, every other format becomes COO."""
+def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+    """The logarithm of `sparse.softmax`."""
 def mm(mat1: Any, mat2: Any) -> Any:
     """The product of two matrices of which at least one is sparse."""
 def ordered(rows: np.ndarray, columns: np.ndarray, values: Tensor, size: Sequence[int], layout: str) -> SparseTensor:
     """A matrix with its entries in order, the values of equal places added."""
+def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+    """exp x / Σ exp x over the entries of each row (dim 1) or column (dim 0): places without an entry count as −∞."""
 def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """The sum of all entries, of each column (dim 0) or of each row (dim 1), as an ordinary tensor.
 

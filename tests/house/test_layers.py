@@ -44,7 +44,7 @@ LAYERS = {
 # These see less than all that is below them: foundations, and what stands here.
 NARROW = {
     "kernels": "",
-    "io": "tensor storage dlpack nn.parameter",
+    "io": "tensor sparse storage dlpack nn.parameter",
 }
 
 # Imports that go up, each with the reason why it may.

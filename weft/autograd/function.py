@@ -18,6 +18,7 @@ from ..ops.core.base import pick, raise_modified
 from ..ops.core.batching import same_memory, summed_front, summed_to, to_front, zeros_of
 from ..ops.core.formula import Meta
 from ..ops.core.inplace import rebase
+from ..sparse import SparseTensor
 from ..tape.adjoint import by_adjoint
 from ..tape.interpreter import interpreter_of
 from ..tape.modes import mode, no_grad, switches, unrecorded
@@ -47,7 +48,7 @@ class FunctionCtx:
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors (inputs, outputs or others) for `backward`, where `saved_tensors` returns them."""
         for x in tensors:
-            if x is not None and not isinstance(x, Tensor):
+            if x is not None and not isinstance(x, (Tensor, SparseTensor)):
                 raise ArgumentError(
                     f"save_for_backward: can only save tensors, but got {type(x).__name__}; set it as an attribute "
                     "of ctx"
@@ -89,11 +90,19 @@ class FunctionCtx:
         for x in self._to_save:
             if x is None:
                 self._saved.append(None)
+            elif isinstance(x, SparseTensor):
+                self._saved.append(_sparse_entry(x, maker))
             elif id(x) in places and x.node is not None:
                 self._saved.append(_output_entry(x, maker, None if alone else places[id(x)]))
             else:
                 self._saved.append(_input_entry(x, maker))
         self._to_save = ()
+
+
+def _sparse_entry(x: SparseTensor, maker: Callable[[], Node]) -> Callable[[], SparseTensor]:
+    """The same for a sparse matrix, whose values may have been written to."""
+    values = _input_entry(x._values(), maker)
+    return lambda: x._with(values())
 
 
 def _input_entry(x: Tensor, maker: Callable[[], Node]) -> Callable[[], Tensor]:

@@ -19,6 +19,7 @@ from ..dtypes import dtype
 from ..errors import ArgumentError, OptionError
 from ..nn.parameter import Buffer, Parameter
 from ..sizes import Size
+from ..sparse import SparseTensor
 from ..storage import owner_of
 from ..tensor import Tensor, new
 from .atomic import Source, writing
@@ -102,6 +103,8 @@ class _Writer:
             return {kind.__name__: PLAIN[kind][0](value)}
         if kind in TENSORS.values():
             return {"tensor": self.number(value, path)}
+        if kind is SparseTensor:
+            return {"SparseTensor": self.encode(value.parts(), path)}
         if kind not in CONTAINERS:
             raise ArgumentError(
                 f"save: {shown(path)} is a {kind.__module__}.{kind.__qualname__}; only dict, OrderedDict, list, tuple, "
@@ -235,6 +238,8 @@ class _Reader:
             return node
         if "tensor" in node:
             return self.tensors[node["tensor"]]
+        if "SparseTensor" in node:
+            return SparseTensor.from_parts(*self.decode(node["SparseTensor"]))
         kind = next(iter(node))
         for plain, (_, make) in PLAIN.items():
             if kind == plain.__name__:

@@ -15,6 +15,7 @@ from ..device import device, usable
 from ..dtypes import as_dtype, dtype
 from ..errors import ArgumentError, AttributeAccessError, EntryError, InvalidValueError, UnsupportedError
 from ..refusal import guard_methods, reword
+from ..sparse import SparseTensor
 from ..tape.holders import TABLES, PartHolder, global_hooks
 from ..tape.modes import mode as switched
 from ..tape.modes import no_grad, switches
@@ -134,7 +135,7 @@ class Module(ModuleState, ModuleHooks, PartHolder):
                 f"cannot assign '{type(value).__name__}' as child module {name!r} (Module or None expected)"
             )
         elif name in tables["_buffers"]:
-            if value is not None and not isinstance(value, Tensor):
+            if value is not None and not isinstance(value, (Tensor, SparseTensor)):
                 raise ArgumentError(
                     f"cannot assign '{type(value).__name__}' object to buffer {name!r} (weft.Tensor or None expected)"
                 )
@@ -190,7 +191,7 @@ class Module(ModuleState, ModuleHooks, PartHolder):
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is saved with the module but not trained."""
         self._check_name(name, "buffer", self._buffers)
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not isinstance(tensor, (Tensor, SparseTensor)):
             raise ArgumentError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer {name!r} (weft Tensor or None required)"
             )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, StateError, UnsupportedError
+from ..sparse import SparseTensor
 from ..tape.modes import no_grad
 from ..tape.node import Handle
 from ..tensor import Tensor
@@ -137,10 +138,10 @@ class ModuleState:
     def _load_value(self, name: str, value: Any, key: str, error_msgs: list[str], assign: bool) -> None:
         table = self._parameters if name in self._parameters else self._buffers
         target = table[name]
-        if not isinstance(value, Tensor):
+        if not isinstance(value, SparseTensor if isinstance(target, SparseTensor) else Tensor):
             error_msgs.append(
-                f"While copying the parameter named {key!r}, expected a tensor from the checkpoint but received "
-                f"{type(value).__name__}; convert it with weft.tensor(...)."
+                f"While copying the parameter named {key!r}, expected a {_kind(target)} from the checkpoint but "
+                f"received {type(value).__name__}; convert it with {_how(target)}."
             )
             return
         if is_lazy(target) and not is_lazy(value):
@@ -154,6 +155,9 @@ class ModuleState:
                     f"current model is {target.shape}."
                 )
                 return
+        if isinstance(target, SparseTensor):
+            table[name] = value if assign else value.to(target.dtype).detach().clone()  # with its own places
+            return
         if assign:
             keep = Parameter(value, target.requires_grad) if isinstance(target, Parameter) else value
             table[name] = keep
@@ -181,14 +185,29 @@ class ModuleState:
         return self._add_state_hook("_load_post_hooks", hook)
 
 
+def _kind(target: Any) -> str:
+    return "sparse matrix" if isinstance(target, SparseTensor) else "tensor"
+
+
+def _how(target: Any) -> str:
+    return ".to_sparse()" if isinstance(target, SparseTensor) else "weft.tensor(...)"
+
+
 def _remembered(module: Module) -> list[tuple[Any, ...]]:
     """The values of all parameters and buffers, with what is needed to restore them."""
     tables = [table for part in module.modules() for table in (part._parameters, part._buffers)]
-    return [(t, name, v, type(v), v.array, v.array.copy()) for t in tables for name, v in t.items() if v is not None]
+    held = [(t, name, v) for t in tables for name, v in t.items() if v is not None]
+    return [
+        (t, name, v, type(v), *((None, None) if isinstance(v, SparseTensor) else (v.array, v.array.copy())))
+        for t, name, v in held
+    ]
 
 
 def _put_back(before: list[tuple[Any, ...]]) -> None:
     for table, name, value, cls, array, content in before:
+        if array is None:  # a sparse matrix, which another one took the place of
+            table[name] = value
+            continue
         if array.flags.writeable:
             array[...] = content
         value.__class__, value.array, table[name] = cls, array, value

@@ -86,7 +86,7 @@ GAPS = (
         """sparse_bsc* sparse_bsr* sparse_csc* sparse_compressed_tensor ccol_indices* row_indices_copy hspmm hsmm smm
         sspaddmm saddmm resize_as_sparse_ sparse.spdiags sparse.spsolve sparse.*SemiStructured*
         sparse.to_sparse_semi_structured sparse.as_sparse_gradcheck sparse.check_sparse_tensor_invariants
-        sparse.sampled_addmm sparse.softmax sparse.log_softmax sparse.*Tensor""",
+        sparse.sampled_addmm sparse.*Tensor""",
         "sparse matrices are CSR or COO",
         "`sparse_csr_tensor`, `sparse_coo_tensor` and `sparse.mm`; `sparse.from_scipy` takes SciPy's",
     ),

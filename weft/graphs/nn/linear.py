@@ -26,7 +26,7 @@ def glorot(weight: Tensor) -> Tensor:
 def dropout(x: Any, p: float, training: bool) -> Any:
     """Each element 0 with probability p, the others over 1 − p; of a sparse x the stored ones, which comes to the same."""
     if isinstance(x, SparseTensor):
-        return x._with(F.dropout(x._values, p, training))
+        return x._with(F.dropout(x._values(), p, training))
     return F.dropout(x, p, training)
 
 

@@ -132,7 +132,7 @@ class MessagePassing(nn.Module):
         found = adj_t.coalesce()
         targets, sources = found._pattern.places()
         if "edge_weight" in given and given["edge_weight"] is None:
-            given = given | {"edge_weight": found._values}
+            given = given | {"edge_weight": found._values()}
         return wrap(np.stack([sources, targets]).astype(np.int64)), given
 
     def _gathered(self, edge_index: Tensor, size: Any, given: dict[str, Any]) -> dict[str, Any]:

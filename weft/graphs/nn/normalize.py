@@ -98,7 +98,7 @@ def _matrix_norm(adj_t: SparseTensor, improved: bool, add_self_loops: bool) -> S
     found = adj_t.coalesce()
     targets, sources = found._pattern.places()
     edges = wrap(np.stack([sources, targets]).astype(np.int64))
-    return gcn_matrix(edges, found._values, found.shape[0], improved=improved, add_self_loops=add_self_loops)
+    return gcn_matrix(edges, found._values(), found.shape[0], improved=improved, add_self_loops=add_self_loops)
 
 
 def _weights(edge_index: Tensor, edge_weight: Tensor | None, dtype: Any) -> Tensor:

@@ -10,6 +10,7 @@ from ... import dlpack, dtypes
 from ...device import usable
 from ...dtypes import dtype as dtype_type
 from ...errors import ArgumentError, DtypeError, InvalidValueError, ShapeError
+from ...sparse import SparseTensor
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
 from ..core.operands import is_number
@@ -182,8 +183,8 @@ def _tensor_only(input: Any, name: str) -> Tensor:
 
 @operation(method=False, differentiable=False)
 def is_tensor(obj: Any) -> bool:
-    """Whether the object is a tensor."""
-    return isinstance(obj, Tensor)
+    """Whether the object is a tensor, dense or sparse."""
+    return isinstance(obj, (Tensor, SparseTensor))
 
 
 @operation(method=False, differentiable=False)

@@ -10,7 +10,7 @@ from ...errors import ArgumentError, DtypeError, ShapeError
 from ...tensor import Tensor
 from ..core.primitive import operation, write_out
 from ..math.elementwise import ADD
-from .contract import need_rank, product, same_dtype
+from .contract import has_sparse, need_rank, product, same_dtype
 from .products import outer
 
 
@@ -53,6 +53,9 @@ def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
     """β · input + α · (mat1 @ mat2)."""
+    if has_sparse(mat1, mat2):
+        total = _added("addmm", input, mat1 @ mat2, beta, alpha)
+        return total if out is None else write_out(out, total, "addmm")
     _check_added("addmm", input, mat1, mat2, 2, 2)
     total = _added("addmm", input, product(mat1, mat2, "addmm"), beta, alpha)
     return total if out is None else write_out(out, total, "addmm")

@@ -6,6 +6,7 @@ the sampled product (g · xᵀ at the entries only), whose gradients in turn are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from ...sparse import COO, CSR, Pattern, Places, SparseTensor, ordered
 from ...tensor import Tensor, wrap
 from ..core.operands import is_number
 from ..core.primitive import Contraction, Primitive, operation
-from ..create.create import tensor
-from ..index.segments import dot_in_lanes
+from ..create.create import tensor, zeros
+from ..index.edges import Edges
+from ..index.segments import EXTREME_EDGES, READ_EDGES, SOFTMAX_EDGES, SUM_EDGES, dot_in_lanes
 from ..math.elementwise import conj
 from ..shape.join import cat
 
@@ -88,23 +90,23 @@ def _is_scalar(value: Any) -> bool:
 def _multiplied(self: SparseTensor, other: Any) -> Any:
     """Times a number, or element by element with a dense or sparse matrix of the same shape."""
     if _is_scalar(other):
-        return self._with(self._values * other)
+        return self._with(self._entries * other)
     if not isinstance(other, (SparseTensor, Tensor)):
         return NotImplemented
     _same_shape("mul", self, other)
     found = self.coalesce()
     if isinstance(other, Tensor):
         rows, columns = (wrap(places.astype(np.int64)) for places in found._pattern.places())
-        return found._with(found._values * other[rows, columns])
+        return found._with(found._entries * other[rows, columns])
     other = other.coalesce()
     if not found._pattern.same_places(other._pattern):
         raise ShapeError("mul: sparse matrices with different patterns; multiply by other.to_dense()")
-    return found._with(found._values * other._values)
+    return found._with(found._entries * other._entries)
 
 
 def _divided(self: SparseTensor, other: Any) -> Any:
     """Divided by a number."""
-    return self._with(self._values / other) if _is_scalar(other) else NotImplemented
+    return self._with(self._entries / other) if _is_scalar(other) else NotImplemented
 
 
 def _added(self: SparseTensor, other: Any) -> Any:
@@ -116,15 +118,15 @@ def _added(self: SparseTensor, other: Any) -> Any:
         return self.to_dense() + other
     one, two = self.coalesce(), other.coalesce()
     if one._pattern.same_places(two._pattern):
-        return one._with(one._values + two._values)
+        return one._with(one._entries + two._entries)
     pairs = zip(one._pattern.places(), two._pattern.places(), strict=True)
     rows, columns = (np.concatenate(pair) for pair in pairs)
-    return ordered(rows, columns, cat([one._values, two._values]), one.shape, self.layout)
+    return ordered(rows, columns, cat([one._entries, two._entries]), one.shape, self.layout)
 
 
 def _negated(self: SparseTensor) -> SparseTensor:
     """−A."""
-    return self._with(-self._values)
+    return self._with(-self._entries)
 
 
 def _subtracted(self: SparseTensor, other: Any) -> Any:
@@ -160,8 +162,8 @@ def _product(matrix: SparseTensor, x: Tensor) -> Tensor:
     _check_factor(x, matrix, inner=(x.shape[0] if x.ndim else None, matrix.shape[1]))
     found = matrix.coalesce()
     if x.ndim == 2:
-        return PRODUCT(found._values, x, pattern=found._pattern)
-    return PRODUCT(found._values, x.unsqueeze(1), pattern=found._pattern).squeeze(1)
+        return PRODUCT(found._entries, x, pattern=found._pattern)
+    return PRODUCT(found._entries, x.unsqueeze(1), pattern=found._pattern).squeeze(1)
 
 
 def _product_of_sparse(one: SparseTensor, two: SparseTensor) -> SparseTensor:
@@ -177,7 +179,7 @@ def _product_of_sparse(one: SparseTensor, two: SparseTensor) -> SparseTensor:
     left = np.repeat(np.arange(len(rows)), counts)
     before = np.repeat(np.cumsum(counts) - counts, counts)
     right = starts[columns[left]] + np.arange(len(left)) - before
-    terms = one._values[wrap(left)] * two._values[wrap(right)]
+    terms = one._entries[wrap(left)] * two._entries[wrap(right)]
     return ordered(rows[left], two._pattern.columns[right], terms, (one.shape[0], two.shape[1]), one.layout)
 
 
@@ -195,7 +197,7 @@ def _reflected_times(self: SparseTensor, other: Any) -> Any:
     _check_factor(other, self, inner=(other.shape[-1] if other.ndim else None, self.shape[0]))
     found = self.coalesce()
     x = other.unsqueeze(0) if other.ndim == 1 else other
-    y = PRODUCT(found._values, x.transpose(0, 1), pattern=found._pattern.T).transpose(0, 1)
+    y = PRODUCT(found._entries, x.transpose(0, 1), pattern=found._pattern.T).transpose(0, 1)
     return y.squeeze(0) if other.ndim == 1 else y
 
 
@@ -225,6 +227,37 @@ def sparse_addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, *, beta: float =
     return beta * mat + alpha * sparse_mm(mat1, mat2)
 
 
+def _normalised(input: Any, dim: Any, name: str, dtype: Any) -> tuple[SparseTensor, Edges, Tensor]:
+    """The matrix, its entries as rows that go to their row (dim 1) or column (dim 0), and their values."""
+    if not isinstance(input, SparseTensor):
+        raise ArgumentError(f"{name}: expected a sparse matrix, got {type(input).__name__}; use weft.softmax")
+    if not -2 <= dim < 2:
+        raise IndexRangeError(f"{name}: dim {dim} is out of range for a matrix; use 0 or 1")
+    found = input.coalesce()
+    places, along = found._pattern.places(), 1 - dim % 2
+    values = found._entries if dtype is None else found._entries.to(dtypes.as_dtype(dtype))
+    if not values.is_floating_point():
+        raise DtypeError(f"{name}: floating-point values are needed, got {values.dtype}; convert with .float()")
+    return found, Edges.to(places[along], found.shape[along]), values
+
+
+@operation("sparse.softmax", method=False)
+def sparse_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+    """exp x / Σ exp x over the entries of each row (dim 1) or column (dim 0): places without an entry count as −∞."""
+    found, groups, values = _normalised(input, dim, "sparse.softmax", dtype)
+    return found._with(SOFTMAX_EDGES(values.unsqueeze(1), edges=groups).squeeze(1))
+
+
+@operation("sparse.log_softmax", method=False)
+def sparse_log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+    """The logarithm of `sparse.softmax`."""
+    found, groups, values = _normalised(input, dim, "sparse.log_softmax", dtype)
+    column = values.unsqueeze(1)
+    shifted = column - READ_EDGES(EXTREME_EDGES(column.detach(), edges=groups, largest=True), edges=groups.T)
+    total = SUM_EDGES(shifted.exp(), edges=groups)
+    return found._with((shifted - READ_EDGES(total, edges=groups.T).log()).squeeze(1))
+
+
 @operation("sparse.sum", method=False)
 def sparse_sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """The sum of all entries, of each column (dim 0) or of each row (dim 1), as an ordinary tensor.
@@ -234,7 +267,7 @@ def sparse_sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tenso
     if not isinstance(input, SparseTensor):
         raise ArgumentError(f"sparse.sum: expected a sparse matrix, got {type(input).__name__}; use weft.sum")
     found = input.coalesce()
-    values = found._values if dtype is None else found._values.to(dtype)
+    values = found._entries if dtype is None else found._entries.to(dtype)
     if isinstance(dim, (tuple, list)):
         dim = None if len({d % 2 for d in dim}) == 2 else dim[0]
     if dim is None:
@@ -275,9 +308,22 @@ def _matrix_size(name: str, size: Any) -> tuple[int, int]:
 
 @operation(method=False)
 def sparse_coo_tensor(
-    indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    indices: Any = None,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> SparseTensor:
-    """A sparse matrix from (2, nnz) row and column numbers and (nnz) values; values of equal places are added."""
+    """A sparse matrix from (2, nnz) row and column numbers and (nnz) values; values of equal places are added.
+
+    With nothing but a size there are no entries.
+    """
+    if indices is None and values is None and size is not None:
+        indices, values = np.zeros((2, 0), np.int64), zeros(0, dtype=dtype)
+    if indices is None or values is None:
+        raise ArgumentError("sparse_coo_tensor: indices and values are needed, or a size alone")
     places = _integers("sparse_coo_tensor", "indices", indices)
     entries = _entries("sparse_coo_tensor", values, dtype, requires_grad)
     if places.ndim != 2 or places.shape[0] != 2 or places.shape[1] != entries.shape[0]:
@@ -334,6 +380,18 @@ def _check_compressed(starts: np.ndarray, columns: np.ndarray, count: int, size:
         raise ShapeError(f"{name}: col_indices must be sorted and distinct within each row; or use sparse_coo_tensor")
 
 
+_LEGACY = ("sparse.DoubleTensor", "sparse.HalfTensor", "sparse.LongTensor", "sparse.IntTensor")
+
+
+@operation("sparse.FloatTensor", method=False, aliases=_LEGACY)
+def legacy_sparse_tensor(indices: Tensor, values: Tensor, size: Any = None) -> SparseTensor:
+    """`sparse_coo_tensor` by the names of old scripts; values keep their type whichever it is, as in PyTorch."""
+    for role, given in (("indices", indices), ("values", values)):
+        if not isinstance(given, Tensor):
+            raise ArgumentError(f"sparse.FloatTensor: {role} must be a Tensor, got {type(given).__name__}")
+    return sparse_coo_tensor(indices, values, size)
+
+
 @operation("sparse.from_scipy", method=False)
 def from_scipy(matrix: Any) -> SparseTensor:
     """A sparse matrix from one of SciPy's: CSR stays CSR, every other format becomes COO."""
@@ -366,6 +424,15 @@ def to_sparse_coo(self: Tensor) -> SparseTensor:
     return to_sparse(self)
 
 
+def _entrywise(name: str) -> Callable[..., SparseTensor]:
+    def applied(self: SparseTensor, *args: Any) -> SparseTensor:
+        found = self.coalesce()
+        return found._with(getattr(found._entries, name)(*args))
+
+    applied.__name__, applied.__doc__ = name, f"`{name}` of every entry."
+    return applied
+
+
 def _add_operators() -> None:
     """Give SparseTensor its operators and their names as methods."""
     SparseTensor.__neg__ = SparseTensor.neg = _negated
@@ -376,6 +443,8 @@ def _add_operators() -> None:
     SparseTensor.__matmul__ = SparseTensor.matmul = SparseTensor.mm = SparseTensor.mv = _times
     SparseTensor.__rmatmul__ = _reflected_times
     SparseTensor.sum = sparse_sum
+    for name in ("abs", "sqrt", "square", "pow"):  # of functions that are 0 at 0
+        setattr(SparseTensor, name, _entrywise(name))
 
 
 _add_operators()
