@@ -28,7 +28,7 @@ PLACES = """
     weft.distributions.transforms weft.distributions.utils weft.errors weft.fft weft.func weft.graphs weft.graphs.nn weft.inspect weft.integrate weft.io
     weft.linalg weft.masked weft.metrics weft.models weft.models.graphs weft.models.supervised weft.nn weft.nn.Module weft.nn.functional
     weft.nn.init weft.nn.parallel weft.nn.utils weft.nn.utils.clip_grad weft.nn.utils.parametrizations weft.nn.utils.parametrize
-    weft.nn.utils.rnn weft.optim weft.optim.Optimizer weft.optim.lr_scheduler weft.optim.swa_utils
+    weft.nn.utils.rnn weft.onnx weft.optim weft.optim.Optimizer weft.optim.lr_scheduler weft.optim.swa_utils
     weft.random weft.recipes weft.signal.windows weft.sklearn weft.sparse weft.special weft.testing
     weft.train weft.train.Trainer weft.train.callbacks weft.train.methods weft.utils.checkpoint
     weft.utils.data weft.utils.pytree

@@ -83,7 +83,7 @@ _PACKAGES = (
         "models",
         "nn",
     ),
-    *("optim", "recipes", "sklearn", "testing", "train", "audio", "vision"),
+    *("onnx", "optim", "recipes", "sklearn", "testing", "train", "audio", "vision"),
 )
 
 # Functions that PyTorch offers both here and in `nn.functional`.

@@ -136,6 +136,7 @@ from weft.nn.functional.native import native_layer_norm as native_layer_norm
 from weft import nn as nn
 from weft.tape.modes import no_grad as no_grad
 from weft.nn.functional.activation import one_hot as one_hot
+from weft import onnx as onnx
 from weft import ops as ops
 from weft import optim as optim
 from weft.nn.functional.margin import pairwise_distance as pairwise_distance

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..runtime.places import runs_folder
+from .interchange import show_onnx
 from .machine import AsJson
 from .naming import complete_recipe, complete_run, find_run, run_folders
 from .output import deliver, figure, hint, labelled, print_baseline, sparkline, table
@@ -182,14 +183,19 @@ def _goal_word(row: dict[str, Any]) -> str:
 
 
 def show(run: RunName, runs: Runs = None, as_json: AsJson = False) -> None:
-    """Show the settings, figures and curves of a run.
+    """Show the settings, figures and curves of a run; of an ONNX file its inputs, outputs, operators and parameters.
 
     Examples:
 
       weft show latest
 
       weft show digits-mlp-2 --json
+
+      weft show model.onnx
     """
+    if run.endswith(".onnx"):
+        show_onnx(run, as_json)
+        return
     found = find_run(run, runs)
     rows = found.rows("epoch")
     picture = found.path / "curves.png"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .interchange import write_onnx
 from .machine import AsJson
 from .naming import find_run
 from .output import DONE, FAILED, MISSED, Misuse, deliver, figure, plain, print_baseline
@@ -205,30 +206,42 @@ def _predicted(loaded: Loaded, given: Any) -> Any:
 
 def export(
     run: RunName,
-    to: Annotated[Literal["safetensors", "weft"], typer.Option(help="The kind of file.")] = "safetensors",
+    to: Annotated[
+        Literal["safetensors", "onnx", "torch", "weft"], typer.Option(help="The kind of file.")
+    ] = "safetensors",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file.", show_default="in the run's folder")
     ] = None,
     checkpoint: Checkpoint = "last",
+    data: Data = None,
     runs: Runs = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the weights of a run to one file; names and shapes are PyTorch's.
 
-    A .safetensors file is read by PyTorch, JAX and others; recipe and settings stand in its metadata.
+    A .safetensors file is read by PyTorch, JAX and others; recipe and settings stand in its metadata. --to torch writes what
+    torch.load reads, --to onnx the whole model for any number of examples, traced on one batch of the test data.
 
-    Example: weft export digits-mlp --to safetensors -o digits.safetensors
+    Examples:
+
+      weft export digits-mlp --to safetensors -o digits.safetensors
+
+      weft export latest --to onnx
     """
     import weft
 
-    from ..io import save_file
+    from ..io import save_file, save_torch
 
     loaded = loaded_run(run, runs, checkpoint)
     weights = {name: value.detach() for name, value in loaded.task.state_dict().items()}
-    path = output or loaded.folder / f"{loaded.folder.name}.{to}"
+    path = output or loaded.folder / f"{loaded.folder.name}.{'pt' if to == 'torch' else to}"
     about = {"recipe": loaded.recipe.name, "settings": json.dumps(plain(loaded.settings)), "checkpoint": checkpoint}
     if to == "safetensors":
         save_file(weights, path, metadata=about)
+    elif to == "torch":
+        save_torch(weights, path)
+    elif to == "onnx":
+        write_onnx(loaded, data_folder(data), path)
     else:
         weft.save({"weights": weights, "about": about}, path)
     count = sum(value.numel() for value in weights.values())

@@ -11,6 +11,7 @@ from .errors import __all__ as _errors
 from .gguf import GGUF, load_gguf
 from .safetensors import load_file, load_metadata, save_file
 from .torch import from_torch, load_torch, to_torch
+from .torch_writer import save_torch
 
 __all__ = [
     "save",
@@ -19,6 +20,7 @@ __all__ = [
     "load_file",
     "load_metadata",
     "load_torch",
+    "save_torch",
     "GGUF",
     "load_gguf",
     "from_torch",

@@ -25,5 +25,6 @@ from weft.io.safetensors import load_metadata as load_metadata
 from weft.io.torch import load_torch as load_torch
 from weft.io.bundle import save as save
 from weft.io.safetensors import save_file as save_file
+from weft.io.torch_writer import save_torch as save_torch
 from weft.io.torch import to_torch as to_torch
-__all__ = ['ArchiveError', 'ByteOrderError', 'FileFormatError', 'GGUF', 'HeaderError', 'LayoutError', 'MagicError', 'MissingStorageError', 'OversizeError', 'TruncatedError', 'UnsafeNameError', 'UnsafePickleError', 'from_torch', 'load', 'load_file', 'load_gguf', 'load_metadata', 'load_torch', 'save', 'save_file', 'to_torch']
+__all__ = ['ArchiveError', 'ByteOrderError', 'FileFormatError', 'GGUF', 'HeaderError', 'LayoutError', 'MagicError', 'MissingStorageError', 'OversizeError', 'TruncatedError', 'UnsafeNameError', 'UnsafePickleError', 'from_torch', 'load', 'load_file', 'load_gguf', 'load_metadata', 'load_torch', 'save', 'save_file', 'save_torch', 'to_torch']

@@ -6,5 +6,6 @@ Reading needs no other package; the `onnx` extra has the checker, the reference 
 from .exporting import export
 from .load import load
 from .module import OnnxModule
+from .summary import summary
 
-__all__ = ["OnnxModule", "export", "load"]
+__all__ = ["OnnxModule", "export", "load", "summary"]

@@ -6,6 +6,7 @@ compared with what is there, nesting and the number of messages are limited, and
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -19,7 +20,7 @@ __all__ = ["BYTES", "DOUBLE", "FLOAT", "INT", "STRING", "UINT", "Field", "Messag
 INT, UINT, FLOAT, DOUBLE, STRING, BYTES = "int", "uint", "float", "double", "string", "bytes"
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 DEEPEST = 64  # messages inside of messages
-MOST = 2_000_000  # messages and single numbers in one file: 2³¹ bytes of empty messages would fill any memory
+MOST = 1_000_000  # messages and single numbers in one file: 2³¹ bytes of empty messages would fill any memory
 MASK = (1 << 64) - 1
 _WIDTHS = {FLOAT: (FIXED32, np.dtype("<f4")), DOUBLE: (FIXED64, np.dtype("<f8"))}
 
@@ -49,14 +50,23 @@ class Message:
     fields: ClassVar[dict[int, Field]] = {}
 
     def __init__(self, **values: Any) -> None:
-        for field in self.fields.values():
-            setattr(self, field.name, [] if field.repeated else None)
-        for name, value in values.items():
-            setattr(self, name, value)
+        singles, repeated = _emptiness(type(self))
+        held = self.__dict__
+        held.update(singles)
+        for name in repeated:
+            held[name] = []
+        held.update(values)
 
     def __repr__(self) -> str:
         held = (f"{f.name}={getattr(self, f.name)!r}" for f in self.fields.values() if _is_set(getattr(self, f.name)))
         return f"{type(self).__name__}({', '.join(held)})"
+
+
+@functools.cache
+def _emptiness(cls: type[Message]) -> tuple[dict[str, None], tuple[str, ...]]:
+    """What a message of a class has at first: its single fields, all None, and the names of its repeated ones."""
+    fields = cls.fields.values()
+    return {f.name: None for f in fields if not f.repeated}, tuple(f.name for f in fields if f.repeated)
 
 
 def _is_set(value: Any) -> bool:

@@ -46,7 +46,7 @@ GAPS = (
         "`bfloat16` halves memory; `train.Trainer` takes precision='bf16-mixed'",
     ),
     Gap(
-        """jit fx export onnx package cpp contrib nativert numa classes ScriptModule ScriptMethod ScriptFunction
+        """jit fx export package cpp contrib nativert numa classes ScriptModule ScriptMethod ScriptFunction
         ScriptClass* ScriptDict* ScriptList* ScriptObject* ScriptModuleSerializer CompilationUnit LiteScriptModule
         StaticModule ConcreteModuleType* ErrorReport JITException import_ir_module* parse_ir parse_schema
         parse_type_comment merge_type_from_type_comment unify_type_list *Type TracingState Graph Node Block Value
