@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -52,6 +53,7 @@ class Attention(MessagePassing):
         width = heads * out_channels if concat else out_channels
         inputs = in_channels if isinstance(in_channels, int) else in_channels[1]
         self.bias = nn.Parameter(weft.zeros(width)) if bias else None
+        self.watch: Callable[[tuple[Tensor, Tensor]], None] | None = None  # is told edges and their weights
         self.res = Linear(inputs, width, bias=False) if residual else None
 
     def score(self, **_: Any) -> Tensor:
@@ -80,7 +82,12 @@ class Attention(MessagePassing):
         if self.res is not None:
             y = y + self.res(inputs[1] if isinstance(inputs, tuple) else inputs)
         y = y if self.bias is None else y + self.bias
-        return (y, (edges, softmax(scores, edges[1], num_nodes=size))) if weights else y
+        if weights or self.watch is not None:
+            told = edges, softmax(scores, edges[1], num_nodes=size)
+            if self.watch is not None:
+                self.watch(told)
+            return (y, told) if weights else y
+        return y
 
     def _prepared(
         self, edge_index: Adjacency, edge_attr: Tensor | None, heads: Any

@@ -61,8 +61,9 @@ def gcn_matrix(
 ) -> SparseTensor:
     """`gcn_norm` as a sparse matrix, rows of which are targets: layers multiply by it, which is quicker than messages.
 
-    >>> gcn_matrix(weft.tensor([[0, 1], [1, 0]])).to_dense().tolist()
-    [[0.5, 0.5], [0.5, 0.5]]
+    >>> gcn_matrix(weft.tensor([[0, 1], [1, 0]])).to_dense()
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
     """
     count = num_nodes if num_nodes is not None else _count(edge_index)
     edges, weight = gcn_norm(edge_index, edge_weight, count, **options)

@@ -33,8 +33,8 @@ def laplacian_positions(
 
     Shape: (2, E) → (N, k) float32
 
-    >>> laplacian_positions(weft.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), k=1).abs().round(decimals=2).tolist()
-    [[0.71], [0.0], [0.71]]
+    >>> laplacian_positions(weft.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), k=1).abs().round(decimals=1).squeeze(1)
+    tensor([0.7000, 0.0000, 0.7000])
     """
     edges, count, owner = _parts(edge_index, k, num_nodes, batch)
     found = np.zeros((count, k), np.float32)

@@ -23,7 +23,7 @@ class APPNPSettings(CitationSettings):
     hidden: int = 64
     steps: int = option(10, "steps of PageRank", at_least=0)
     alpha: float = option(0.1, "chance to return to where a walk began", at_least=0, at_most=1)
-    edge_dropout: float = option(0.5, "share of edges dropped in each step", at_least=0, at_most=0.95)
+    edge_dropout: float = option(0.0, "share of edges dropped in each step", at_least=0, at_most=0.95)
 
 
 class APPNPPapers(Citations):

@@ -31,7 +31,7 @@ from ...tensor import Tensor
 from ..base import Recipe, Root, Run
 from ..settings import Settings, option
 
-__all__ = ["CitationSettings", "Citations", "Learner", "Paper", "spread_labels", "summary"]
+__all__ = ["CitationSettings", "Citations", "Learner", "Paper", "restarted", "spread_labels", "summary"]
 
 RETURNS = (0.01, 0.05, 0.1, 0.2, 0.5)  # chances to return among which label propagation's is chosen
 
@@ -64,9 +64,9 @@ class Paper:
     classes: int
 
     @classmethod
-    def read(cls, name: str, root: Root) -> Paper:
+    def read(cls, name: str, root: Root, normalize: bool = True) -> Paper:
         """One of Planetoid's sets."""
-        source = Planetoid(root, name=name, normalize=True, download=root is None)
+        source = Planetoid(root, name=name, normalize=normalize, download=root is None)
         graph = source[0]
         parts = [mask.nonzero().squeeze(1) for mask in (graph.train_mask, graph.val_mask, graph.test_mask)]
         matrix = gcn_matrix(graph.edge_index, num_nodes=graph.num_nodes)
@@ -141,7 +141,8 @@ class Learner:
 
     def learned(self, seed: int) -> dict[str, float]:
         """Accuracies at the epoch that is best on the validation papers."""
-        self._restart(seed)
+        weft.manual_seed(seed)
+        restarted(self.network, self.recipe.model(self.settings, self.paper), self.optimizer)
         y, held = self.paper.graph.y.numpy(), self.paper.validation.numpy()
         best, lowest, since, kept = (-1.0, -math.inf), math.inf, 0, (y, 0)
         for epoch in range(1, self.settings.epochs + 1):
@@ -155,13 +156,14 @@ class Learner:
                 break
         return _row(kept[0], y, self.paper) | {"epoch": kept[1]}
 
-    def _restart(self, seed: int) -> None:
-        weft.manual_seed(seed)
-        self.network.load_state_dict(self.recipe.model(self.settings, self.paper).state_dict())
-        for state in self.optimizer.state.values():
-            for value in state.values():
-                if isinstance(value, Tensor):
-                    value.zero_()
+
+def restarted(network: nn.Module, fresh: nn.Module, optimizer: optim.Optimizer) -> None:
+    """Give a network the weights of a fresh one and its optimiser the state before the first step, where they lie."""
+    network.load_state_dict(fresh.state_dict())
+    for state in optimizer.state.values():
+        for value in state.values():
+            if isinstance(value, Tensor):
+                value.zero_()
 
 
 def _row(said: NDArray, y: NDArray, paper: Paper) -> dict[str, float]:

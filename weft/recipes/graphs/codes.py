@@ -1,0 +1,154 @@
+"""Codes of papers learned without labels, then logistic regression on them: what the recipes for DGI and GraphMAE share.
+
+The encoder sees features and citations and no label; it is frozen before the first label is looked at. Logistic regression
+learns from the 140 or 120 labelled papers; the step counts that is best on the validation papers. Otherwise as in
+`citations.py`. Beside the figure: the same regression on the features as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+import weft
+
+from ... import nn, optim
+from ...nn import functional as F
+from ...tensor import Tensor
+from ..base import Recipe, Run
+from ..settings import Settings, option
+from .citations import Paper, restarted, spread_labels, summary
+
+__all__ = ["CodeSettings", "Codes"]
+
+
+@dataclass(kw_only=True)
+class CodeSettings(Settings):
+    """Settings of encoders of papers."""
+
+    seeds: int = option(100, "encoders that are trained, at seeds from `seed` on", at_least=1)
+    epochs: int = option(300, "steps of the encoder, at most", at_least=1)
+    lr: float = option(1e-3, "its learning rate", above=0)
+    weight_decay: float = option(0.0, "decay of its weights", at_least=0)
+    hidden: int = option(512, "numbers of a code", at_least=1)
+    steps: int = option(300, "steps of logistic regression, at most", at_least=1)
+
+
+class Codes(Recipe):
+    """Many encoders of one kind on one citation network; a recipe states the encoder."""
+
+    dataset: ClassVar[str]
+
+    @abstractmethod
+    def model(self, settings: Any, paper: Paper) -> nn.Module:
+        """A fresh encoder, with `loss` and `embed`."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, paper: Paper, drawn: Tensor) -> Tensor:
+        """What one step minimises."""
+
+    @abstractmethod
+    def drawn(self, settings: Any, paper: Paper, generator: np.random.Generator) -> Tensor:
+        """What is drawn for one step: which vertices are exchanged or hidden."""
+
+    @abstractmethod
+    def embedded(self, model: nn.Module, paper: Paper) -> Tensor:
+        """Codes of all papers: (N, D)."""
+
+    def fit(self, run: Run) -> tuple[dict[str, float], Any]:
+        paper = Paper.read(self.dataset, run.root)
+        run.check_folder()
+        learner, rows = Encoding(self, run.settings, paper), []
+        for seed in range(run.settings.seed, run.settings.seed + run.settings.seeds):
+            rows.append(learner.learned(seed))
+            run.folder.append({"kind": "seed", "seed": seed, **rows[-1]})
+        raw = Probe(paper, paper.x.shape[1]).fitted(paper.graph.x * 30, run.settings.steps, 0)
+        found = {self.goal.beside: spread_labels(paper), "features_accuracy": raw["test_accuracy"]}
+        return summary(rows) | found, None
+
+
+class Encoding:
+    """One compiled step of the encoder and one of the regression, for all seeds."""
+
+    def __init__(self, recipe: Codes, settings: Any, paper: Paper) -> None:
+        self.recipe, self.settings, self.paper = recipe, settings, paper
+        self.network = recipe.model(settings, paper)
+        self.optimizer = optim.Adam(self.network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        self.step, self.probe = weft.compile(self._step), None
+
+    def _step(self, drawn: Tensor) -> Tensor:
+        self.network.train()
+        self.optimizer.zero_grad()
+        loss = self.recipe.loss(self.network, self.paper, drawn)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def codes(self, seed: int) -> tuple[Tensor, int]:
+        """Codes of all papers, and the step they are from."""
+        weft.manual_seed(seed)
+        restarted(self.network, self.recipe.model(self.settings, self.paper), self.optimizer)
+        generator, patience = np.random.default_rng(seed), getattr(self.settings, "patience", None)
+        lowest, kept, since, done = math.inf, None, 0, 0
+        while done < self.settings.epochs:
+            done += 1
+            before = patience and [p.detach().clone() for p in self.network.parameters()]
+            loss = self.step(self.recipe.drawn(self.settings, self.paper, generator)).item()
+            if patience is None:
+                continue
+            since = 0 if loss < lowest else since + 1
+            if not since:
+                lowest, kept = loss, before  # the loss is that of the weights before the step
+            if since >= patience:
+                break
+        if kept is not None:
+            with weft.no_grad():
+                for now, best in zip(self.network.parameters(), kept, strict=True):
+                    now.copy_(best)
+        self.network.eval()
+        with weft.no_grad():
+            return self.recipe.embedded(self.network, self.paper), done
+
+    def learned(self, seed: int) -> dict[str, float]:
+        """Accuracies of logistic regression on the codes of one encoder."""
+        codes, epoch = self.codes(seed)
+        self.probe = self.probe or Probe(self.paper, codes.shape[1])
+        return self.probe.fitted(codes, self.settings.steps, seed) | {"epoch": epoch}
+
+
+class Probe:
+    """Logistic regression on codes of the labelled papers, Adam, one compiled step for all."""
+
+    def __init__(self, paper: Paper, width: int) -> None:
+        self.paper, self.layer = paper, nn.Linear(width, paper.classes)
+        self.optimizer = optim.Adam(self.layer.parameters(), lr=0.01)
+        self.step = weft.compile(self._step)
+
+    def _step(self, train: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.paper.graph.y
+        self.optimizer.zero_grad()
+        F.cross_entropy(self.layer(train), y[self.paper.train]).backward()
+        self.optimizer.step()
+        with weft.no_grad():
+            said = self.layer(held)
+            return F.cross_entropy(said, y[self.paper.validation]), said.argmax(1)
+
+    def fitted(self, codes: Tensor, steps: int, seed: int) -> dict[str, float]:
+        """Test and validation accuracy at the step that is best on the validation papers."""
+        weft.manual_seed(seed)
+        restarted(self.layer, nn.Linear(self.layer.in_features, self.layer.out_features), self.optimizer)
+        train, held, y = codes[self.paper.train], codes[self.paper.validation], self.paper.graph.y
+        right, best, kept = y[self.paper.validation].numpy(), (-1.0, -math.inf), {}
+        for _ in range(steps):
+            loss, said = self.step(train, held)
+            found = float((said.numpy() == right).mean()), -loss.item()
+            if found > best:
+                best, kept = found, {name: value.clone() for name, value in self.layer.state_dict().items()}
+        self.layer.load_state_dict(kept)
+        with weft.no_grad():
+            said = self.layer(codes[self.paper.test]).argmax(1)
+        return {"test_accuracy": (said == y[self.paper.test]).float().mean().item(), "validation_accuracy": best[0]}

@@ -1,0 +1,72 @@
+"""graphmae-cora: codes by a masked autoencoder, logistic regression on them; Hou et al. (2022) report 84.2 %."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import weft
+
+from ... import nn
+from ...models.graphs.selfsupervised import GraphMAE
+from ...tensor import Tensor
+from ..base import Goal
+from ..settings import option
+from .citations import Paper
+from .codes import Codes, CodeSettings
+
+__all__ = ["GraphMAEPapers", "GraphMAESettings", "recipe"]
+
+
+@dataclass(kw_only=True)
+class GraphMAESettings(CodeSettings):
+    """Settings of masked autoencoders of graphs."""
+
+    hidden: int = 256
+    weight_decay: float = 2e-4
+    layers: int = option(2, "layers of attention", at_least=1)
+    heads: int = option(4, "heads of attention", at_least=1)
+    share: float = option(0.5, "share of papers that are hidden in a step", above=0, at_most=0.95)
+    feat_dropout: float = option(0.2, "share of features that are dropped", at_least=0, at_most=0.95)
+    attn_dropout: float = option(0.1, "share of edges that are dropped", at_least=0, at_most=0.95)
+    gamma: float = option(3.0, "power of the cosine error", at_least=1)
+
+
+class GraphMAEPapers(Codes):
+    """Two layers of attention; features of hidden papers are made from their neighbours."""
+
+    title = "Cora, masked autoencoder, logistic regression on frozen codes"
+    Settings = GraphMAESettings
+    goal = Goal(
+        "test_accuracy",
+        at_least=0.83,
+        data="Cora's 1,000 test papers, mean over seeds",
+        baseline="label propagation",
+        margin=0.03,
+    )
+    dataset = "cora"
+
+    def model(self, settings: GraphMAESettings, paper: Paper) -> nn.Module:
+        return GraphMAE(
+            paper.x.shape[1],
+            settings.hidden,
+            settings.layers,
+            settings.heads,
+            feat_dropout=settings.feat_dropout,
+            attn_dropout=settings.attn_dropout,
+            gamma=settings.gamma,
+        )
+
+    def drawn(self, settings: GraphMAESettings, paper: Paper, generator: np.random.Generator) -> Tensor:
+        count = paper.graph.num_nodes
+        return weft.tensor(generator.permutation(count)[: max(int(settings.share * count), 1)])
+
+    def loss(self, model: GraphMAE, paper: Paper, drawn: Tensor) -> Tensor:
+        return model.loss(paper.x, paper.graph.edge_index, paper.matrix, drawn)
+
+    def embedded(self, model: GraphMAE, paper: Paper) -> Tensor:
+        return model.embed(paper.x, paper.graph.edge_index)
+
+
+recipe = GraphMAEPapers()
