@@ -157,7 +157,7 @@ class MPNN(nn.Module):
         super().__init__()
         self.lin, self.num_steps = nn.Linear(in_channels, hidden_channels), num_steps
         network = perceptron(edge_dim, hidden_channels, hidden_channels * hidden_channels)
-        self.conv = NNConv(hidden_channels, hidden_channels, network, aggr="mean", root_weight=False)
+        self.conv = NNConv(hidden_channels, hidden_channels, network, aggr="sum", root_weight=False)
         self.gru = nn.GRUCell(hidden_channels, hidden_channels)
         self.set2set = Set2Set(hidden_channels, reads)
         self.head = perceptron(2 * hidden_channels, hidden_channels, out_channels)

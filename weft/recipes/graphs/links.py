@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 import weft
 
 from ... import optim
+from ...data.graph import Graph
+from ...graphs.negatives import negative_sampling
 from ...graphs.nn.normalize import gcn_norm
+from ...graphs.splits import RandomLinkSplit
 from ...metrics import auroc, average_precision
 from ...models.graphs.autoencoders import VGAE, VariationalGCNEncoder
 from ...tensor import Tensor
@@ -26,7 +29,7 @@ from ..base import Recipe, Run
 from ..settings import Settings, option
 from .citations import Paper, restarted
 
-__all__ = ["LinkSettings", "Links", "Split", "split"]
+__all__ = ["LinkLearner", "LinkSettings", "Links"]
 
 
 @dataclass(kw_only=True)
@@ -39,39 +42,6 @@ class LinkSettings(Settings):
     hidden: int = option(64, "units of the hidden layer", at_least=1)
     code: int = option(32, "numbers of a code", at_least=1)
     dropout: float = option(0.5, "share of what a layer takes that is dropped", at_least=0, at_most=0.95)
-
-
-class Split(NamedTuple):
-    """Pairs of papers, (2, E) each, one direction: citations of the three parts, and pairs without one."""
-
-    train: NDArray
-    validation: NDArray
-    test: NDArray
-    validation_absent: NDArray
-    test_absent: NDArray
-
-
-def split(edge_index: NDArray, count: int, generator: np.random.Generator) -> Split:
-    """85, 5 and 10 % of the undirected edges, and as many pairs without an edge as are held out; no pair is in two parts."""
-    pairs = np.unique(np.sort(edge_index[:, edge_index[0] != edge_index[1]], axis=0), axis=1)
-    pairs = pairs[:, generator.permutation(pairs.shape[1])]
-    held, tested = int(0.05 * pairs.shape[1]), int(0.1 * pairs.shape[1])
-    absent = unjoined(pairs, count, held + tested, generator)
-    parts = pairs[:, held + tested :], pairs[:, :held], pairs[:, held : held + tested]
-    return Split(*parts, absent[:, :held], absent[:, held:])
-
-
-def unjoined(pairs: NDArray, count: int, wanted: int, generator: np.random.Generator) -> NDArray:
-    """Different pairs i < j that are not among those given, drawn evenly: (2, wanted)."""
-    known = np.unique(pairs[0] * count + pairs[1])
-    found = np.zeros(0, np.int64)
-    while len(found) < wanted:
-        drawn = np.sort(generator.integers(0, count, (2, 2 * wanted)), axis=0)
-        keys = (drawn[0] * count + drawn[1])[drawn[0] != drawn[1]]
-        keys = keys[~np.isin(keys, known)]
-        found = np.unique(np.concatenate([found, keys]))
-    found = generator.permutation(found)[:wanted]
-    return np.stack([found // count, found % count])
 
 
 class Links(Recipe):
@@ -125,23 +95,29 @@ class LinkLearner:
         """AUC and AP on the test pairs at the epoch that is best on the validation pairs."""
         weft.manual_seed(seed)
         restarted(self.model, self._fresh(), self.optimizer)
-        generator, count = np.random.default_rng(seed), self.paper.graph.num_nodes
-        parts = split(self.paper.graph.edge_index.numpy(), count, generator)
-        edges, weight = gcn_norm(weft.tensor(np.concatenate([parts.train, parts.train[::-1]], 1)), num_nodes=count)
-        there, best, kept = weft.tensor(parts.train), (-math.inf,), None
+        generator = weft.Generator().manual_seed(seed)
+        parts = RandomLinkSplit(0.05, 0.1, add_negative_train_samples=False, generator=generator)(self.paper.graph)
+        train, held, test = (part.edge_label_index.numpy()[:, part.edge_label.numpy() > 0] for part in parts)
+        known, count = parts[0].edge_index, self.paper.graph.num_nodes
+        edges, weight = gcn_norm(known, num_nodes=count)
+        there, best, kept = weft.tensor(train), (-math.inf,), None
         for epoch in range(1, self.settings.epochs + 1):
-            absent = unjoined(parts.train, count, parts.train.shape[1], generator)
-            self.step(edges, weight, there, weft.tensor(absent))
+            absent = negative_sampling(known, count, train.shape[1], generator=generator)
+            self.step(edges, weight, there, absent)
             if epoch % 10 and epoch < self.settings.epochs:
                 continue
             z = self.coded(edges, weight)
-            found = _scores(z, parts.validation, parts.validation_absent)
+            found = _scores(z, held, _absent(parts[1]))
             if sum(found) > best[0]:
                 best, kept = (sum(found), *found), z.clone()
-        auc, precision = _scores(kept, parts.test, parts.test_absent)
-        features = _scores(self.paper.graph.x, parts.test, parts.test_absent)
+        auc, precision = _scores(kept, test, _absent(parts[2]))
+        features = _scores(self.paper.graph.x, test, _absent(parts[2]))
         told = {"test_auc": auc, "test_ap": precision, "validation_auc": best[1], "validation_ap": best[2]}
         return told | {"baseline_auc": features[0], "baseline_ap": features[1]}
+
+
+def _absent(part: Graph) -> NDArray:
+    return part.edge_label_index.numpy()[:, part.edge_label.numpy() == 0]
 
 
 def _scores(z: Tensor, there: NDArray, absent: NDArray) -> tuple[float, float]:
