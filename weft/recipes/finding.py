@@ -29,16 +29,10 @@ ROOMS = (
     *("classical", "vision", "text", "sequences", "energy", "autoregressive", "autoencoders", "variational", "flows"),
     *("adversarial", "diffusion", "graphs", "fewlabels"),
 )
+# Modules of these that are no recipes.
 SUPPORT = (
-    "bits",
-    "citations",
-    "digits",
-    "grey",
-    "images",
-    "pixels",
-    "plane",
-    "words",
-)  # modules of these that are no recipes
+    *("bits", "citations", "codes", "digits", "grey", "images", "links", "molecules", "pixels", "plane", "words"),
+)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,36 @@
 
 
 from weft.models.graphs.convolutional import APPNPNet as APPNPNet
+from weft.models.graphs.selfsupervised import DGI as DGI
+from weft.models.graphs.wholes import DeepSets as DeepSets
+from weft.models.graphs.explain import Explanation as Explanation
+from weft.models.graphs.autoencoders import GAE as GAE
 from weft.models.graphs.convolutional import GAT as GAT
 from weft.models.graphs.convolutional import GCN as GCN
+from weft.models.graphs.wholes import GIN as GIN
+from weft.models.graphs.explain import GNNExplainer as GNNExplainer
+from weft.models.graphs.selfsupervised import GraphMAE as GraphMAE
+from weft.models.graphs.generation import GraphRows as GraphRows
+from weft.models.graphs.wholes import GraphSAGE as GraphSAGE
+from weft.models.graphs.wholes import GraphTransformer as GraphTransformer
+from weft.models.graphs.autoencoders import InnerProductDecoder as InnerProductDecoder
+from weft.models.graphs.wholes import MPNN as MPNN
 from weft.models.graphs.convolutional import SGC as SGC
+from weft.models.graphs.autoencoders import VGAE as VGAE
+from weft.models.graphs.autoencoders import VariationalGCNEncoder as VariationalGCNEncoder
+from weft.models.graphs.explain import attention_on_edges as attention_on_edges
+from weft.models.graphs import autoencoders as autoencoders
+from weft.models.graphs.generation import breadth_first as breadth_first
 from weft.models.graphs import convolutional as convolutional
-__all__ = ['APPNPNet', 'GAT', 'GCN', 'SGC']
+from weft.models.graphs import explain as explain
+from weft.models.graphs import generation as generation
+from weft.models.graphs.generation import rows_of as rows_of
+from weft.models.graphs.autoencoders import sampled_graph as sampled_graph
+from weft.models.graphs.selfsupervised import scaled_cosine_error as scaled_cosine_error
+from weft.models.graphs import selfsupervised as selfsupervised
+from weft.models.graphs import weisfeiler_leman as weisfeiler_leman
+from weft.models.graphs import wholes as wholes
+from weft.models.graphs.weisfeiler_leman import wl_colours as wl_colours
+from weft.models.graphs.weisfeiler_leman import wl_features as wl_features
+from weft.models.graphs.weisfeiler_leman import wl_kernel as wl_kernel
+__all__ = ['APPNPNet', 'DGI', 'DeepSets', 'Explanation', 'GAE', 'GAT', 'GCN', 'GIN', 'GNNExplainer', 'GraphMAE', 'GraphRows', 'GraphSAGE', 'GraphTransformer', 'InnerProductDecoder', 'MPNN', 'SGC', 'VGAE', 'VariationalGCNEncoder', 'attention_on_edges', 'breadth_first', 'rows_of', 'sampled_graph', 'scaled_cosine_error', 'wl_colours', 'wl_features', 'wl_kernel']
