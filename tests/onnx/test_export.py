@@ -92,6 +92,11 @@ FUNCTIONS = {
     "resampled": lambda x: F.interpolate(x, scale_factor=2, mode="linear"),
     "norms": lambda x: F.normalize(x, dim=-1) + F.softplus(x) + F.silu(x) + F.mish(x) + F.elu(x) + F.hardswish(x),
     "written in place": lambda x: _written(x),
+    "scan": lambda x: weft.scan(lambda c, r: (c * 0.5 + r, c.sum(-1)), x[:, 0] * 0, x.transpose(0, 1)),
+    "scan backwards": lambda x: weft.scan(
+        lambda c, r: (c + r * x.mean((0, 1)), c), x[:, 0] * 0, x.mT.mT.transpose(0, 1), reverse=True
+    ),
+    "branches": lambda x: weft.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, x),
     "einsum": lambda x: weft.einsum("bti,bsi->bts", x, x),
 }
 

@@ -27,7 +27,7 @@ from .schema import (
     ValueInfoProto,
 )
 from .tensors import to_proto, type_number
-from .writer import composites, layers, pointwise, shaping  # noqa: F401  they enter their rules
+from .writer import composites, control, layers, pointwise, shaping  # noqa: F401  they enter their rules
 from .writer.builder import WRITERS, Builder
 from .writer.capture import samples_of
 from .writer.sizes import Size, Sizes
@@ -186,7 +186,9 @@ class _Request:
             if held is not None and held != self.training:
                 self.model.train(held)
         steps, outputs = unified(samples)
-        return _Written(self, steps, outputs, samples[0].program.results).model()
+        written = _Written(self, steps, outputs, samples[0].program.results)
+        written.builder.sampled = [sample.symbols for sample in samples]
+        return written.model()
 
 
 def _parameters(model: Any) -> list[str]:
@@ -293,7 +295,8 @@ class _Written:
             identity = makers[name]
             inner = identity.input[0]
             node = makers.get(inner)
-            if node is None or inner in names or node.op_type == "Constant":
+            inside = any(inner in other.seen for other in builder.nodes)  # type: ignore[attr-defined]
+            if node is None or inner in names or node.op_type == "Constant" or inside:
                 continue
             for other in builder.nodes:
                 other.input = [name if n == inner else n for n in other.input]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import UnsupportedError
-from ..schema import NodeProto, StringStringEntryProto, make_attribute
+from ..schema import GraphProto, NodeProto, StringStringEntryProto, make_attribute
 from ..tensors import NUMBERS, to_proto
 from .sizes import Band, Iota, Number, Size, Sizes
 from .unify import Step, Var
@@ -43,7 +43,13 @@ class Builder:
         self.taken: set[str] = set()
         self.shared: dict[Any, str] = {}
         self.scope = ""
-        self.users: Counter[Var] = Counter()
+        self.sampled: list[dict[str, int]] = [{}]  # the symbols at the sizes that were traced
+
+    def child(self) -> Builder:
+        """A builder for a graph inside of a node: it sees the names around it, nothing around sees its own."""
+        made = Builder(self.opset, self.symbols)
+        made.counts, made.taken, made.sampled = self.counts, self.taken, self.sampled
+        return made
 
     # --------------------------------------------------------------------------------------- nodes
     def fresh(self, stem: str) -> str:
@@ -62,6 +68,7 @@ class Builder:
         node = NodeProto(input=list(inputs), output=list(outputs), op_type=op_type)
         node.attribute = [make_attribute(k, v) for k, v in attributes.items() if v is not None]
         node.scope = self.scope  # type: ignore[attr-defined]
+        node.seen = _read_inside(attributes.values())  # type: ignore[attr-defined]
         self.nodes.append(node)
 
     def finish_nodes(self, outputs: Sequence[str]) -> list[NodeProto]:
@@ -71,6 +78,7 @@ class Builder:
         for node in reversed(self.nodes):
             if any(name in needed for name in node.output):
                 needed.update(node.input)
+                needed.update(node.seen)  # type: ignore[attr-defined]
                 kept.append(node)
         kept.reverse()
         for node in kept:
@@ -230,6 +238,12 @@ class Builder:
         made = writer(self, step, *(self.names[v] for v in step.inputs))
         for var, name in zip(step.outputs, [made] if isinstance(made, str) else made, strict=False):
             self.names[var] = name
+
+
+def _read_inside(values: Iterable[Any]) -> set[str]:
+    """The names that nodes of the graphs among these attributes read."""
+    nodes = [node for value in values if isinstance(value, GraphProto) for node in value.node]
+    return {name for node in nodes for name in (*node.input, *node.seen)}  # type: ignore[attr-defined]
 
 
 def producer(var: Var, title: str) -> Step | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.graph.graph import Argument, Graph, Node, Value
+from ...compiler.graph.graph import Graph, Node, Value
 from ...compiler.passes.expand import spliced, traced
 from ...compiler.program import Program
 from ...compiler.trace import trace
@@ -124,10 +124,18 @@ def _traced(
         )
     graph = program.graph
     named = {id(node): scopes.name(node.number) for node in graph.nodes}
-    graph.nodes = [node for node in graph.live() if not node.op.checks or isinstance(node.op, Argument)]
-    _expand(graph, has_rule, named)
+    _prepare(graph, has_rule, named)
     graph.renumber()
     return Sample(program, symbols, {node.number: named.get(id(node), "") for node in graph.nodes})
+
+
+def _prepare(graph: Graph, has_rule: Callable[[Any], bool], named: dict[int, str]) -> None:
+    """What is needed, in operations that have rules; in the bodies of loops and branches as well."""
+    graph.nodes = [node for node in graph.live() if not node.op.checks]
+    _expand(graph, has_rule, named)
+    for node in graph.nodes:
+        for body in node.op.bodies or ():
+            _prepare(body, has_rule, {})
 
 
 def _expand(graph: Graph, has_rule: Callable[[Any], bool], named: dict[int, str]) -> None:
@@ -145,7 +153,7 @@ def _expand(graph: Graph, has_rule: Callable[[Any], bool], named: dict[int, str]
         named.update({id(part): named.get(id(node), "") for part in nodes[start:]})
     graph.nodes = nodes
     graph.replace(changes)
-    graph.nodes = graph.live()
+    graph.nodes = [node for node in graph.live() if not node.op.checks]
 
 
 class _Scopes:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.graph.graph import Argument, Captured, Constant, Draw, Fetched, Node
+from ...compiler.graph.graph import Argument, Captured, Constant, Draw, Fetched, Graph, Node
 from ...errors import TraceError, UnsupportedError
 from .capture import Sample
 from .sizes import Repeated, Size, Sizes, fit, fit_array, fit_number
 
-__all__ = ["Step", "Var", "unified"]
+__all__ = ["Step", "Var", "unified", "unified_graphs"]
 
 
 @dataclass(eq=False)
@@ -55,18 +55,23 @@ class _Refused(TraceError):
 
 def unified(samples: Sequence[Sample]) -> tuple[list[Step], list[Var]]:
     """The steps of all traces together, and the outputs of the graph."""
-    symbols = [s.symbols for s in samples]
-    known: list[dict[Any, Var]] = [{} for _ in samples]
-    steps = []
-    lists = [s.graph.nodes for s in samples]
-    for place, nodes in enumerate(zip(*lists, strict=False)):
-        step = _step(list(nodes), known, symbols, samples[0].scopes.get(place, ""))
-        steps.append(step)
+    return unified_graphs([s.graph for s in samples], [s.symbols for s in samples], samples[0].scopes)
+
+
+def unified_graphs(
+    graphs: Sequence[Graph], symbols: Sequence[dict[str, int]], scopes: dict[int, str] | None = None
+) -> tuple[list[Step], list[Var]]:
+    """The same of graphs alone: bodies of loops, for one."""
+    known: list[dict[Any, Var]] = [{} for _ in graphs]
+    lists = [graph.nodes for graph in graphs]
+    steps = [
+        _step(list(nodes), known, symbols, (scopes or {}).get(place, ""))
+        for place, nodes in enumerate(zip(*lists, strict=False))
+    ]
     if len({len(nodes) for nodes in lists}) > 1:
         longest = max(lists, key=len)
         raise TraceError(_text(longest[min(map(len, lists))].line, "the number of operations"))
-    outputs = [_one(values, known) for values in zip(*(s.graph.outputs for s in samples), strict=True)]
-    return steps, outputs
+    return steps, [_one(values, known) for values in zip(*(graph.outputs for graph in graphs), strict=True)]
 
 
 def _one(values: Sequence[Any], known: list[dict[Any, Var]]) -> Var:
