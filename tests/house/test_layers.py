@@ -29,8 +29,8 @@ LAYERS = {
     "front door": "weft",  # what is imported with it; the rest it names by `later`
     "compiler": "compiler",
     "processes": "distributed",
-    "layers": "nn",
-    "optimisers, distributions": "optim distributions integrate masked array_api testing",
+    "layers": "nn distributed.fsdp",
+    "optimisers, distributions": "optim distributed.optim distributions integrate masked array_api testing",
     "files, looking inside": "io inspect",
     "data": "data metrics utils.data",
     "other systems' files": "onnx",

@@ -94,4 +94,4 @@ __all__ = [
     "send",
 ]
 
-__getattr__, __dir__ = _later(__name__)
+__getattr__, __dir__ = _later(__name__, ("fsdp", "optim"))  # stand on layers and optimisers

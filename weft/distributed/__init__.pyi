@@ -24,6 +24,7 @@ from weft.distributed.collectives import barrier as barrier
 from weft.distributed.collectives import broadcast as broadcast
 from weft.distributed.objects import broadcast_object_list as broadcast_object_list
 from weft.distributed.groups import destroy_process_group as destroy_process_group
+from weft.distributed import fsdp as fsdp
 from weft.distributed.collectives import gather as gather
 from weft.distributed.objects import gather_object as gather_object
 from weft.distributed.groups import get_backend as get_backend
@@ -44,6 +45,7 @@ from weft.distributed.groups import is_torchelastic_launched as is_torchelastic_
 from weft.distributed.messages import isend as isend
 from weft.distributed.collectives import monitored_barrier as monitored_barrier
 from weft.distributed.groups import new_group as new_group
+from weft.distributed import optim as optim
 from weft.distributed.messages import recv as recv
 from weft.distributed.collectives import reduce as reduce
 from weft.distributed.collectives import reduce_scatter as reduce_scatter

@@ -47,6 +47,8 @@ class Adafactor(Optimizer):
     [0.605, -1.605]
     """
 
+    _elementwise = False
+
     def __init__(
         self,
         params: Iterable[Any],

@@ -44,6 +44,8 @@ class LBFGS(Optimizer):
     (40.0, [3.0, 4.0])
     """
 
+    _elementwise = False
+
     def __init__(
         self,
         params: Iterable[Any],

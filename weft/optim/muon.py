@@ -40,6 +40,8 @@ class Muon(Optimizer):
     True
     """
 
+    _elementwise = False
+
     def __init__(
         self,
         params: Iterable[Any],

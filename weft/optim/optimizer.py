@@ -95,6 +95,9 @@ class Optimizer(StateHolder):
 
     _opt_called: bool  # there once a step was made
     _as_real = True  # complex parameters are updated as pairs of real numbers
+    _elementwise = (
+        True  # whether elements are updated one by one, so that a part of a parameter is updated as the whole is
+    )
     _counters = ("step",)  # numbers in the state that keep their own type when it is loaded
     _refuses_sparse = "{} does not support sparse gradients"  # None for an optimiser that takes them
 
@@ -211,6 +214,11 @@ class Optimizer(StateHolder):
         _unpack_parameters(group)
         for parameter in group["params"]:
             _check_parameter(parameter)
+            if not self._elementwise and getattr(parameter, "_cut", None) is not None:
+                raise OptionError(
+                    f"{type(self).__name__}: looks at whole parameters, but fully_shard has cut these; use "
+                    "DistributedDataParallel, or an optimiser that treats elements one by one"
+                )
         for name, default in self.defaults.items():
             if default is required and name not in group:
                 raise InvalidValueError(

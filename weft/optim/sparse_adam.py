@@ -34,6 +34,8 @@ class SparseAdam(Optimizer):
 
     _refuses_sparse = None
 
+    _elementwise = False
+
     def __init__(
         self,
         params: Iterable[Any],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 import warnings
 from collections.abc import Iterable
@@ -80,9 +81,22 @@ def clip_grad_norm_(
         if not parameters:
             warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    total = _over_ranks(get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite), parameters, norm_type)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
+
+
+@no_grad()
+def _over_ranks(norm: Tensor, parameters: Iterable[Tensor], norm_type: float) -> Tensor:
+    """The norm of gradients that are cut over ranks (nn.parallel.fully_shard), from that of this rank's part."""
+    ranks = next((p._ranks for p in parameters if getattr(p, "_ranks", None) is not None), None)
+    if ranks is None:
+        return norm
+    from ...ops.collective.exchange import exchanged
+
+    if math.isinf(norm_type):
+        return exchanged(norm, "all_reduce", ranks, "max" if norm_type > 0 else "min")
+    return exchanged(norm**norm_type, "all_reduce", ranks, "sum") ** (1 / norm_type)
 
 
 def clip_grad_norm(

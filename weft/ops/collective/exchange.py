@@ -62,7 +62,7 @@ CALLS = {
     "all_gather": Call(
         lambda shape, size: (size, *shape),
         lambda group, array, option: arrays.all_gather(group, array),
-        lambda g, group, option: exchanged(g, "reduce_scatter", group, "sum"),
+        lambda g, group, option: exchanged(g, "reduce_scatter", group, option or "sum"),
     ),
     "reduce_scatter": Call(
         lambda shape, size: shape[1:],
