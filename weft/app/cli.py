@@ -19,7 +19,7 @@ import typer
 
 from ..errors import OptionError, WeftError
 from ..runtime.switches import switch
-from . import checking, guide, likelihoods, machine, porting, runs, searching, training, using
+from . import checking, guide, launching, likelihoods, machine, porting, runs, searching, training, using
 from .output import DONE, FAILED, INTERRUPTED, MISUSED, TERMINATED, Interrupted, Misuse
 
 __all__ = ["app", "main"]
@@ -33,6 +33,7 @@ EXAMPLES = """[bold]Examples[/bold]
   weft check digits-mlp                is this set-up sound?
   weft search digits-mlp --space lr=1e-4..1e-1 --trials 12
   weft run train.py --epochs 3         a PyTorch program, as it is, on Weft
+  weft launch -n 4 train.py            four processes that train together
 
 WEFT_RUNS and WEFT_DATA name the usual folders; colours follow NO_COLOR.
 
@@ -49,7 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (training, porting, runs, using, likelihoods, checking, searching, machine):
+for group in (training, launching, porting, runs, using, likelihoods, checking, searching, machine):
     group.register(app)
 
 _interrupts: list[BaseException] = []  # what a signal has raised: typer forgets which it was
@@ -89,9 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _ending(given: Sequence[str]) -> int:
-    """Where the words for Weft end: those after `run` are for the program that it runs."""
+    """Where the words for Weft end: those after `run` and `launch` are for the program that is run."""
     command = next((i for i, word in enumerate(given) if not word.startswith("-")), None)
-    return len(given) if command is None or given[command] != "run" else command + 1
+    return len(given) if command is None or given[command] not in ("run", "launch") else command + 1
 
 
 @contextlib.contextmanager

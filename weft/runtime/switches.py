@@ -38,6 +38,7 @@ SWITCHES = {
             "300",
             "seconds that a rank waits for the others before it says which is missing",
         ),
+        Switch("WEFT_RESTARTS", "0", "how often `weft launch` has started this job again; trainings then resume"),
         Switch("WEFT_DEBUG", "", "1: a command that fails shows the whole traceback"),
         Switch(
             "WEFT_CACHE_DIR", "", "the folder of compiled kernels; not set: weft/kernels in the user's cache folder"

@@ -9,8 +9,9 @@ import atexit
 import contextlib
 import os
 import sys
+import time
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from ...errors import DistributedError
 from ..extras import extra
@@ -85,8 +86,18 @@ def start() -> Any:
         )
     _started.append(library)
     sys.excepthook = _Ending(sys.excepthook)
+    sys.exit = _leave
     atexit.register(_finalise)
     return library
+
+
+def _leave(code: Any = None) -> NoReturn:
+    """`sys.exit`, remembered: a rank that leaves with an error takes the others along."""
+    _codes.append(code)
+    raise SystemExit(code)
+
+
+_codes: list[Any] = []  # of `sys.exit`
 
 
 class _Ending:
@@ -97,15 +108,15 @@ class _Ending:
 
     def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         self.before(kind, error, trace)
-        with contextlib.suppress(Exception):
-            print(f"rank {world_rank()} ends with {kind.__name__}", file=sys.stderr, flush=True)
         abort(1)
 
 
 def abort(code: int) -> None:
-    """End all processes of the job now."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    """End all processes of the job now, and say whose doing it is."""
+    with contextlib.suppress(Exception):
+        print(f"weft launch: rank {world_rank()} ended with exit code {code}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        time.sleep(0.2)  # for who passes the line on
     if _started and not _started[0].Is_finalized():
         _started[0].COMM_WORLD.Abort(code)
     os._exit(code)
@@ -116,6 +127,8 @@ def _finalise() -> None:
     library = _started[0]
     if library.Is_finalized():
         return
+    if _codes and _codes[-1] not in (None, 0):
+        abort(_codes[-1] if isinstance(_codes[-1], int) else 1)
     from .waiting import polled
 
     request = library.COMM_WORLD.Ibarrier()
