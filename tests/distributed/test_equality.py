@@ -19,10 +19,12 @@ pytest.importorskip("mpi4py")
 
 STRATEGIES, MODELS, KINDS = ("ddp", "zero1", "zero3"), ("mlp", "cnn", "gpt"), {"float32": 1e-6, "float64": 1e-12}
 ALL = [f"{s}:{m}:{k}:{how}" for s in STRATEGIES for m in MODELS for k in KINDS for how in ("eager", "compiled")]
+EAGER = [v for v in ALL if v.endswith("float64:eager")]
+COMPILED = [f"{v}:float32:compiled" for v in ("ddp:mlp", "ddp:cnn", "ddp:gpt", "zero1:mlp", "zero3:gpt")]
 QUICK = {  # what is run on so many ranks by `make test`
-    2: [v for v in ALL if v.split(":")[2:] in (["float64", "eager"], ["float32", "compiled"])],
-    3: [v for v in ALL if v.endswith("float64:eager") and not v.startswith("zero1")],
-    4: [v for v in ALL if (v.endswith("float64:eager") and "gpt" not in v) or v == "ddp:mlp:float32:compiled"],
+    2: EAGER + COMPILED,
+    3: [v for v in EAGER if v.startswith("zero3")],
+    4: [v for v in EAGER if v.startswith("ddp")] + ["zero3:mlp:float32:compiled"],
 }
 
 

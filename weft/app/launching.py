@@ -138,7 +138,7 @@ class Job:
     def __init__(self, command: list[str]) -> None:
         self.command = command
         self.failure: str | None = None
-        self.failed_at = 0.0
+        self.failed_at = self.stopping = 0.0  # when the first rank failed, and seconds until all had ended
         self.draining = False
         self.guards: list[int] = []  # processes of ranks on this machine
 
@@ -165,6 +165,7 @@ class Job:
             self._stop()
         for reader in readers:
             reader.join(timeout=2)
+        self.stopping = time.monotonic() - self.failed_at if self.failure else 0.0
         if self.draining:
             return TERMINATED
         return code if code == DONE and self.failure is None else max(code, FAILED)

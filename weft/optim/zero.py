@@ -77,6 +77,14 @@ class ZeroRedundancyOptimizer(Optimizer):
         if not target.is_contiguous():
             raise StateError("ZeroRedundancyOptimizer: parameters must be contiguous; call .contiguous() on their data")
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take options and this rank's part of the state; groups stay the same objects, as schedules may hold them."""
+        groups = self.__dict__["param_groups"]
+        super().load_state_dict(state_dict)
+        for own, new in zip(groups, self.__dict__["param_groups"], strict=True):
+            own.update(new)
+        self.__dict__["param_groups"] = groups
+
     @no_grad()
     def gather_parameters(self) -> None:
         """Every rank's part of every parameter, to all ranks: one call for each element type."""

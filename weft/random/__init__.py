@@ -84,6 +84,12 @@ class Generator(Samplers):
     True
     """
 
+    part = (
+        0,
+        1,
+        1,
+    )  # of several processes: the first row that this one draws for, how many, and how many all have together
+
     def __init__(self, device: str | Device = "cpu") -> None:
         self.device = Device(device)
         self._moving()
@@ -155,10 +161,12 @@ class Generator(Samplers):
         `words(key, offset, count)` computes them, in any number of pieces, here or in native code.
         """
         self._moving()
+        first, own, joint = self.part
+        blocks = -(-count // BLOCK)
         with _lock:
             key, offset = self._key, self._offset
-            self._offset = offset + -(-count // BLOCK) * BLOCK
-        return key, offset
+            self._offset = offset + -(-blocks * joint // own) * BLOCK
+        return key, offset + -(-blocks * first // own) * BLOCK
 
     def split(self, n: int = 2) -> list["Generator"]:
         """n generators with streams of their own, keyed by words 0 and 1 of the next n blocks of this one.

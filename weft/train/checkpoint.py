@@ -22,8 +22,10 @@ from ..errors import OptionError, WeftError
 from ..io import load, save
 from ..io.atomic import replacing
 from ..nn.module import Module
+from ..nn.parallel.shard import cut_of
 from ..random import Generator, get_rng_state, set_rng_state
 from ..tensor import Tensor, wrap
+from .parts import join
 
 __all__ = [
     *(
@@ -102,7 +104,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Tree:
     tree.pop("format")
     if digest(tree) != expected:
         raise CheckpointFileError(f"{path}: the checkpoint is damaged: its checksum does not fit its content")
-    return tree
+    return join(tree, Path(path).parent, CheckpointFileError)
 
 
 def newest_checkpoint(folder: str | os.PathLike[str]) -> tuple[Path, Tree] | None:
@@ -275,14 +277,14 @@ def loader_state(loader: Any, batches: int) -> Tree | None:
 
 def check_same_model(task: Module, tree: Tree, path: Any) -> None:
     """Say clearly if the checkpoint is of another model."""
-    own, saved = task.state_dict(), tree["model"]
+    own, saved = task.state_dict(keep_vars=True), tree["model"]
     if set(own) != set(saved):
         raise CheckpointFileError(
             f"{path}: the checkpoint is of another model: it lacks {sorted(set(own) - set(saved))[:5]} and has "
             f"{sorted(set(saved) - set(own))[:5]} more"
         )
     for name, value in own.items():
-        if isinstance(value, Tensor) and tuple(value.shape) != tuple(saved[name].shape):
-            raise OptionError(
-                f"{path}: {name} has shape {tuple(saved[name].shape)} in the checkpoint, {tuple(value.shape)} here"
-            )
+        cut = cut_of(value)
+        shape = tuple(value.shape) if cut is None else cut.shape
+        if isinstance(value, Tensor) and shape != tuple(saved[name].shape):
+            raise OptionError(f"{path}: {name} has shape {tuple(saved[name].shape)} in the checkpoint, {shape} here")

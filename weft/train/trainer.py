@@ -11,10 +11,11 @@ from typing import Any
 
 from .. import random
 from ..errors import OptionError
+from ..runtime.switches import switch
 from ..runtime.threads import get_num_threads, set_num_threads
 from ..tensor import Tensor
 from .callbacks import Callback, LearningRateMonitor, ModelCheckpoint, StopOnNaN
-from .checkpoint import Tree, clear_leftovers, save_checkpoint, write_checkpoints
+from .checkpoint import Tree, clear_leftovers, load_checkpoint, save_checkpoint, write_checkpoints
 from .curves import draw_run
 from .history import History
 from .locking import FolderLock
@@ -26,6 +27,7 @@ from .running.evaluate import evaluate, predict
 from .running.limits import check_options, seconds_of
 from .running.loop import FitLoop
 from .running.opening import disk_error, find_checkpoint, open_folder
+from .running.ranks import Ranks
 from .running.record import as_float
 from .running.saving import Saver
 from .running.signals import Signals, Terminated
@@ -52,6 +54,9 @@ class Trainer:
     each element) of gradients. accumulate_grad_batches: batches whose mean gradient makes one update.
     val_check_interval: a share of an epoch (1.0: at its end) or a number of batches.
     progress: True, False, or None: live in a terminal, one line an epoch elsewhere.
+    devices: how many processes train together, as `weft launch -n` started them (None: whatever was started).
+    strategy: 'ddp' (each has the whole model), 'zero1' (a part of what optimisers keep), 'zero3' (also a part of parameters and
+    gradients). Loaders give each rank `batch_size` examples of a joint batch; rank 0 writes, figures are those of all (docs/cluster.md).
 
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     >>> history = Trainer(max_epochs=5).fit(Classification(model, lr=1e-3), train_loader, val_loader)
@@ -80,7 +85,10 @@ class Trainer:
         seed: int | None = None,
         progress: bool | None = None,
         threads: int | None = None,
+        devices: int | str | None = None,
+        strategy: str | None = None,
     ) -> None:
+        self.ranks = Ranks(devices, strategy)
         self.max_epochs = 1000 if max_epochs is None and max_steps < 0 and max_time is None else max_epochs
         self.max_steps, self.max_time, self.max_seconds = max_steps, max_time, seconds_of(max_time)
         self._given = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
@@ -172,6 +180,7 @@ class Trainer:
             )
         if self.seed is not None:
             random.manual_seed(self.seed)
+        self.ranks.start()
         self._prepare(task, train_loader, val_loader)
         threads = get_num_threads()
         try:
@@ -190,11 +199,14 @@ class Trainer:
         self.history, self.callback_metrics = History(), {}
         self.should_stop, self.run, self.lock = False, None, None
         task.recorder.metrics.clear()
+        self.ranks.share_model(task)
         self.optimizers, self.schedules = read_optimizers(task.configure_optimizers())
+        self.optimizers = self.ranks.optimizers(self.optimizers)
+        self.signals.together = self.ranks.size > 1
         self.callbacks = [*self._given, *self._usual_callbacks()]
         for callback in self.callbacks:
             callback.prepare(task)
-        self.loop = FitLoop(self, task, train_loader, val_loader)
+        self.loop = FitLoop(self, task, self.ranks.loader(train_loader), self.ranks.loader(val_loader))
 
     def _usual_callbacks(self) -> list[Callback]:
         """What every training has unless it brings its own."""
@@ -205,10 +217,10 @@ class Trainer:
 
     def _open_run(self, task: Task, resume: bool | str | os.PathLike[str]) -> None:
         """The folder, the state of a checkpoint, the log; errors of the disk show here, before any work is done."""
-        found = find_checkpoint(resume, self.run_folder)
+        found = self._found(resume)
         if found is not None:
             self.loop.restore(found[1], found[0])
-        if self.run_folder is not False:
+        if self.run_folder is not False and self.ranks.first:
             try:
                 self.run = open_folder(self.run_folder, type(task).__name__.lower())
                 self.lock = FolderLock(self.run.path)
@@ -219,9 +231,19 @@ class Trainer:
                     self.run.discard()
                 raise disk_error(error, self.run.path if self.run else self.run_folder) from error
         state = functools.partial(self.loop.state, whole=False)
-        self.saver = Saver(self.run if self.enable_checkpointing else None, state)
+        self.saver = Saver(self.run if self.enable_checkpointing else None, state, self.ranks)
         self.logbook = Logbook(self.run)
         self.logbook.start(self.global_step)
+
+    def _found(self, resume: bool | str | os.PathLike[str]) -> tuple[Path, Tree] | None:
+        """The checkpoint to go on from: the one that was asked for, or after a restart of all ranks the newest."""
+        if not resume and switch("WEFT_RESTARTS") != "0" and self.run_folder not in (None, True, False):
+            resume = True
+        found = find_checkpoint(resume, self.run_folder) if self.ranks.first else None
+        if self.ranks.size == 1:
+            return found
+        path = self.ranks.told(None if found is None else found[0])
+        return found if self.ranks.first or path is None else (path, load_checkpoint(path))
 
     def _start_run(self, found: tuple[Path, Tree] | None) -> None:
         run = self.run
@@ -231,7 +253,7 @@ class Trainer:
         run.truncate(0 if found is None else found[1]["rows"])
         if found is None:
             run.begin(self._described() | self.settings)
-            if self.enable_checkpointing:
+            if self.enable_checkpointing and not self.ranks.cuts:
                 write_checkpoints(self.loop.state(whole=False), run.checkpoints, ["last.weft"])
         else:
             run.update_settings(self._described() | self.settings)
@@ -241,7 +263,7 @@ class Trainer:
         return {"task": type(self.loop.task).__name__} | {name: getattr(self, name) for name in DESCRIBED}
 
     def _train(self, task: Task) -> None:
-        self.display = make_display(self.progress)
+        self.display = make_display(self.progress if self.ranks.first else False)
         try:
             with self.signals.watching():
                 self.display.start(self.max_epochs)
@@ -264,13 +286,14 @@ class Trainer:
             self.logbook.close()
             self.run.discard()
             return
-        kept = self.saver.run is not None and self.signals.safe
+        kept = self.saver.keeps and self.signals.safe
         if kept:
             self.saver.want("last")
-        self.saver.write(urgent=True)
+        if self.ranks.size == 1 or kept:  # an error of one rank alone: the others do something else
+            self.saver.write(urgent=True)
         self.history.stopped_by = _cause(error)
         self._finish(finished=False)
-        if kept and isinstance(error, KeyboardInterrupt):
+        if kept and self.run is not None and isinstance(error, KeyboardInterrupt):
             where = f"Interrupted at epoch {self.current_epoch + 1}, step {self.global_step}; saved"
             call = f"Trainer(run_folder={str(self.run.path)!r}).fit(…, resume=True)"
             self.display.say(where + ("." if "recipe" in self.settings else f". To continue: {call}"))

@@ -18,7 +18,7 @@ from ...tensor import Tensor
 from ...utils.pytree import tree_leaves
 from ..module import Module
 
-__all__ = ["DistributedDataParallel", "buckets_of", "write_parts"]
+__all__ = ["DistributedDataParallel", "average_gradients", "buckets_of", "write_parts"]
 
 FIRST_BUCKET = 1 << 20  # bytes: the first gradients are sent early
 
@@ -134,17 +134,7 @@ class DistributedDataParallel(Module):
 
     def average_gradients(self) -> None:
         """Make every gradient its mean over ranks; one that is missing counts as 0."""
-        group = self.process_group
-        with no_grad():
-            calls = []
-            for bucket in self._buckets:
-                for _, parameter in bucket:
-                    if parameter.grad is None:
-                        parameter.grad = parameter.detach() * 0
-                flat = cat([p.grad.reshape(-1) for _, p in bucket])  # (elements of the bucket,)
-                calls.append(started(flat, "all_reduce", group, "avg"))
-            for bucket, call in zip(self._buckets, calls, strict=True):
-                write_parts(call.wait(), [p.grad for _, p in bucket])
+        average_buckets(self._buckets, self.process_group)
 
 
 class _Arrival:
@@ -172,6 +162,25 @@ def buckets_of(parameters: Sequence[Tensor], capacity: int) -> list[list[tuple[i
         buckets[-1].append((number, parameter))
         size += nbytes
     return buckets
+
+
+def average_gradients(parameters: Sequence[Tensor], group: Group, capacity: int = 25 << 20) -> None:
+    """Make the gradient of every parameter its mean over ranks; one that is missing counts as 0."""
+    average_buckets(buckets_of(parameters, capacity), group)
+
+
+@no_grad()
+def average_buckets(buckets: Sequence[Sequence[tuple[int, Tensor]]], group: Group) -> None:
+    """Start the mean of every bucket, last layers first; then wait for each, and write the parts back."""
+    calls = []
+    for bucket in buckets:
+        for _, parameter in bucket:
+            if parameter.grad is None:
+                parameter.grad = parameter.detach() * 0
+        flat = cat([p.grad.reshape(-1) for _, p in bucket])  # (elements of the bucket,)
+        calls.append(started(flat, "all_reduce", group, "avg"))
+    for bucket, call in zip(buckets, calls, strict=True):
+        write_parts(call.wait(), [p.grad for _, p in bucket])
 
 
 def write_parts(flat: Tensor, targets: Sequence[Tensor]) -> None:

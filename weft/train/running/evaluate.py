@@ -27,9 +27,13 @@ def evaluate(trainer: Trainer, task: Task, loader: Iterable[Any], step: str) -> 
     if not task.defines(step):
         raise OptionError(f"{type(task).__name__} does not define {step}")
     means, fed_names = Means(), set()
-    recorder = task.recorder
-    for batch, (loss, values, fed) in _outputs(trainer, task, loader, step):
-        size = batch_size_of(batch)
+    recorder, ranks = task.recorder, trainer.ranks
+    ranks.start()
+    loader = ranks.loader(loader)
+    for number, (batch, (loss, values, fed)) in enumerate(_outputs(trainer, task, loader, step)):
+        size = ranks.shares(loader, number, batch_size_of(batch)).size
+        fed = ranks.fed(fed, counts=size > 0)
+        loss, values, size, _ = ranks.joint(loss, values, size)
         means.add_all(values, size)
         if loss is not None and LOSSES[step] not in values:
             means.add(LOSSES[step], float(loss), size)

@@ -10,10 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...data.ranks import RankLoader
 from ...errors import OptionError
+from ...nn.parallel.shard import cut_of
+from .. import parts
 from ..checkpoint import Tree, check_same_model, like, loader_state, random_state, restore_random_state
 from ..runs import RunFolder
 from .evaluate import evaluate
+from .ranks import Share
 from .record import Means, as_float, batch_size_of
 from .step import TrainStep
 
@@ -50,6 +54,7 @@ class FitLoop:
         self.outside: Tree = {}  # random state and validation loader as they were before the validation that runs now
         self.stepped = False  # whether a step has run in this call
         self.skip = 0  # batches to pass over in a loader that cannot be told where to start
+        self.clock: float | None = None  # seconds of training as rank 0 counts them
         self.step = self._make_step()
 
     def _make_step(self) -> TrainStep:
@@ -67,6 +72,7 @@ class FitLoop:
             precision=options.precision_plugin,
             compile_option=options.compile,
             threads=options.threads,
+            ranks=options.ranks,
         )
 
     # ------------------------------------------------------------------------------ epochs
@@ -91,7 +97,8 @@ class FitLoop:
         trainer = self.trainer
         if 0 <= trainer.max_steps <= self.position.step:
             return f"max_steps={trainer.max_steps}"
-        if trainer.max_seconds is not None and self.elapsed() >= trainer.max_seconds:
+        elapsed = self.elapsed() if self.clock is None else self.clock
+        if trainer.max_seconds is not None and elapsed >= trainer.max_seconds:
             return f"max_time={trainer.max_time}"
         return None
 
@@ -173,9 +180,10 @@ class FitLoop:
         trainer.hook("on_train_batch_start", batch, index)
         update = position.pending + 1 >= self.step.accumulate
         watch = update and self._watching()
-        loss, values, fed = self.step(batch, update, watch)
+        share = trainer.ranks.shares(self.train, index, batch_size_of(batch))
+        loss, values, fed = self.step(batch, update, watch, share)
         self.stepped = True
-        size = batch_size_of(batch)
+        loss, values, fed, size = self._joined(loss, values, fed, share)
         numbers = self._numbers(loss, values, size)
         self.task.recorder.feed(fed)
         self.measured |= {name for name, _ in fed}
@@ -188,6 +196,20 @@ class FitLoop:
             row = {"kind": "step", "epoch": position.epoch, "step": position.step}
             trainer.logbook.add(row | numbers | trainer.further_figures())
         trainer.display.batch(position.batch, size, self._shown(numbers))
+
+    def _joined(self, loss: Any, values: Any, fed: Any, share: Share) -> tuple[Any, Any, Any, int]:
+        """Of several ranks: figures of the joint batch, and what all go by (rank 0's clock, a signal to any of them)."""
+        ranks, signals = self.trainer.ranks, self.trainer.signals
+        if ranks.size == 1:
+            return loss, values, fed, share.size
+        fed = ranks.fed(fed, counts=share.size > 0)
+        notes = [self.elapsed(), float(signals.caught or 0), float(share.weight != 1.0)]
+        loss, values, size, notes = ranks.joint(loss, values, share.size, notes)
+        self.clock = float(notes[0, 0])
+        signals.agreed = int(notes[:, 1].max()) or None
+        if notes[:, 2].any():  # parts of different sizes have moved the streams differently
+            ranks.share_random_state()
+        return loss, values, fed, size
 
     def _watching(self) -> bool:
         """Whether the update that comes is one that monitors look at."""
@@ -283,12 +305,11 @@ class FitLoop:
         """
         trainer, position = self.trainer, self.position
         position.seconds = self.elapsed()
-        named = self.task.named_parameters()
         return {
             "position": asdict(position),
-            "model": dict(self.task.state_dict()),
-            "gradients": {name: p.grad for name, p in named if p.grad is not None} if position.pending else {},
-            "optimizers": [optimizer.state_dict() for optimizer in trainer.optimizers],
+            "model": parts.of_model(self.task),
+            "gradients": parts.of_gradients(self.task, trainer.ranks) if position.pending else {},
+            "optimizers": [parts.of_optimizer(optimizer) for optimizer in trainer.optimizers],
             "schedules": [schedule.scheduler.state_dict() for schedule in trainer.schedules],
             "loader": loader_state(self.train, 0 if position.drained else position.batch),
             "measured": sorted(self.measured),
@@ -315,12 +336,12 @@ class FitLoop:
         check_same_model(self.task, tree, source)
         self.position = Position(**tree["position"])
         self.before, self.started = self.position.seconds, time.perf_counter()
-        self.task.load_state_dict(tree["model"])
+        parts.load_model(self.task, tree["model"])
         for name, parameter in self.task.named_parameters():
             found = tree["gradients"].get(name)
-            parameter.grad = None if found is None else found.clone()
+            parameter.grad = None if found is None else parts.own(found, cut_of(parameter)).clone()
         for optimizer, state in zip(trainer.optimizers, tree["optimizers"], strict=True):
-            optimizer.load_state_dict(state)
+            optimizer.load_state_dict(parts.own_state(optimizer, state))
         for schedule, state in zip(trainer.schedules, tree["schedules"], strict=True):
             schedule.scheduler.load_state_dict(like(schedule.scheduler.state_dict(), state))
         if self.step.scaler and tree.get("scaler"):
@@ -352,6 +373,8 @@ class FitLoop:
     def _restore_loaders(self, tree: Tree) -> None:
         if tree["loader"] is not None and hasattr(self.train, "load_state_dict"):
             self.train.load_state_dict(tree["loader"])
+            if isinstance(self.train, RankLoader):  # which begins where the last example was
+                self.position.batch = 0
         else:
             self.skip = 0 if self.position.drained else self.position.batch
         if tree["val_loader"] is not None and hasattr(self.val, "load_state_dict"):

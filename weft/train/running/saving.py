@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from ...tensor import Tensor
 from ...utils.pytree import tree_leaves, tree_map
+from .. import parts
 from ..checkpoint import Tree, savable, write_checkpoints
 from ..runs import RunFolder
 
@@ -28,8 +31,12 @@ class Saver:
     `error` holds what was wrong until a later one succeeds.
     """
 
-    def __init__(self, run: RunFolder | None, state: Callable[[], Tree]) -> None:
-        self.run, self.state = run, state
+    def __init__(self, run: RunFolder | None, state: Callable[[], Tree], ranks: Any = None) -> None:
+        self.run, self.state, self.ranks = run, state, ranks
+        self.together: Path | None = None  # where several ranks write
+        self.named: dict[str, str] = {}  # which parts the checkpoints of this session name
+        if ranks is not None and ranks.size > 1:
+            self.together = ranks.told(None if run is None else run.checkpoints)
         self.wanted: list[str] = []
         self.unwanted: list[str] = []
         self.held: Tree | None = None  # the best state that is not in a file yet
@@ -37,6 +44,11 @@ class Saver:
         self.ready = 0.0  # when the next one may be written
         self.error: OSError | None = None
         self.last: tuple[int, int] | None = None  # (epoch, batch) of the checkpoint that is `last` now
+
+    @property
+    def keeps(self) -> bool:
+        """Whether checkpoints are written, by this process or with it."""
+        return self.run is not None or self.together is not None
 
     def want(self, name: str, urgent: bool = False) -> None:
         """Write this one at the next opportunity; urgent: and all that waits."""
@@ -52,6 +64,9 @@ class Saver:
         """Write what is wanted, unless it can wait."""
         names, self.wanted = self.wanted, []
         urgent, self.urgent = urgent or self.urgent, False
+        if self.together is not None:
+            self._write_together(names, urgent)
+            return
         if self.run is None or not (names or (urgent and self.held)):
             return
         tree = self.state() if names else None
@@ -65,6 +80,42 @@ class Saver:
         now = time.monotonic()
         self.ready = 0.0 if self.error else now + (now - start) * (1 / SHARE - 1)
 
+    def _write_together(self, names: list[str], urgent: bool) -> None:
+        """Of several ranks: all of them save at the same steps, those that rank 0 chooses; what is cut, each its part."""
+        if not names:
+            return
+        begin = time.monotonic()
+        if not self.ranks.told(urgent or names != ["last"] or begin >= self.ready):
+            return
+        tree = self.state()
+        names = self.ranks.told(self._new(tree, names))
+        if not names:
+            return
+        tree = parts.write(tree, self.together, self.ranks)
+        if self.run is not None:
+            removed, before = list(self.unwanted), self.named.get("last")
+            self._write(tree, names)
+            for name in removed:
+                self.named.pop(name, None)
+            self.named |= dict.fromkeys(names, tree.get("parts", {}).get("folder", ""))
+            if "last" in names and before is not None:
+                self.named["previous"] = before
+            self._remove_parts()
+        now = time.monotonic()
+        self.ready = now + (now - begin) * (1 / SHARE - 1)
+
+    def _new(self, tree: Tree, names: list[str]) -> list[str]:
+        """Those of the names that do not stand for this place already."""
+        place = tree["position"]["epoch"], tree["position"]["batch"]
+        return [name for name in names if name != "last" or place != self.last]
+
+    def _remove_parts(self) -> None:
+        """Let go of parts that nothing names; checkpoints of earlier sessions are read once to know theirs."""
+        for path in self.run.checkpoints.glob("*.weft"):
+            if path.stem not in self.named:
+                self.named[path.stem] = parts.folder_of(path)
+        parts.remove_unused(self.run.checkpoints, set(self.named.values()))
+
     def _hold(self, tree: Tree, names: list[str]) -> bool:
         """Keep the best state in memory instead of a file; False: it is too large."""
         if "best" not in names:
@@ -77,7 +128,7 @@ class Saver:
 
     def _write(self, tree: Tree, names: list[str]) -> None:
         place = tree["position"]["epoch"], tree["position"]["batch"]
-        names = [name for name in names if name != "last" or place != self.last]
+        names = self._new(tree, names)
         try:
             if names:
                 self.run.flush()

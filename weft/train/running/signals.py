@@ -27,10 +27,12 @@ class Signals:
         self.caught: int | None = None
         self.free = True
         self.safe = False  # whether an error came out of a released part: the state is that between two steps
+        self.together = False  # of several ranks: only what all have agreed on ends the training
+        self.agreed: int | None = None
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        self.caught, self.free, self.safe = None, False, False
+        self.caught, self.free, self.safe, self.agreed = None, False, False, None
         before = {}
         if threading.current_thread() is threading.main_thread():
             for name in CAUGHT:
@@ -53,7 +55,7 @@ class Signals:
         """A part that may be broken off: nothing of the training changes in it."""
         try:
             self.check()
-            self.free = True
+            self.free = not self.together
             yield
         except BaseException:
             self.safe = True
@@ -63,9 +65,10 @@ class Signals:
 
     def check(self) -> None:
         """Raise what was held back."""
-        if self.caught is not None:
+        number = self.agreed if self.together else self.caught
+        if number is not None:
             self.safe = True
-            raise _error(self.caught)
+            raise _error(number)
 
 
 def _error(number: int) -> KeyboardInterrupt:

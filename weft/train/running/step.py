@@ -17,6 +17,7 @@ from ...optim import Optimizer
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from ..task import Task, clip
+from .ranks import Share
 from .record import Fed, Logged, live_number
 
 __all__ = ["EvalStep", "Steps", "TrainStep", "loss_of"]
@@ -104,8 +105,10 @@ class TrainStep:
         precision: Any = None,
         compile_option: bool | str = True,
         threads: int | None = None,
+        ranks: Any = None,
     ) -> None:
         self.task, self.optimizers, self.batch_idx = task, list(optimizers), batch_idx
+        self.ranks = ranks if ranks is not None and ranks.size > 1 else None
         self.accumulate, self.clip_value, self.clip_algorithm = accumulate, clip_value, clip_algorithm
         self.inside, self.monitors = list(inside), list(monitors)
         self.precision = precision
@@ -114,20 +117,25 @@ class TrainStep:
         self.run = Steps(self.step, "the training step", compile_option, threads)
         self.finish = self.flush if self.scaler else Steps(self.flush, "the update", compile_option, threads)
 
-    def __call__(self, batch: Any, update: bool, watch: bool) -> tuple[Any, Logged, Fed]:
+    def __call__(self, batch: Any, update: bool, watch: bool, share: Share | None = None) -> tuple[Any, Logged, Fed]:
+        more = () if share is None or share.weight == 1.0 else (share.weight,)
+        with contextlib.nullcontext() if self.ranks is None or share is None else self.ranks.drawing(share):
+            return self._called(batch, update, watch, more)
+
+    def _called(self, batch: Any, update: bool, watch: bool, more: tuple[float, ...]) -> tuple[Any, Logged, Fed]:
         if self.scaler is None:
-            return self.run(batch, update, watch)
-        loss, values, fed = self.run(batch, False, False)
+            return self.run(batch, update, watch, *more)
+        loss, values, fed = self.run(batch, False, False, *more)
         return loss, (values | self.flush(watch) if update else values), fed  # whether to step shows in the gradients
 
-    def step(self, batch: Any, update: bool, watch: bool) -> tuple[Any, Logged, Fed]:
-        """What is compiled."""
+    def step(self, batch: Any, update: bool, watch: bool, weight: float = 1.0) -> tuple[Any, Logged, Fed]:
+        """What is compiled. weight: of this rank's loss in the mean over ranks, where their parts of a batch differ."""
         recorder = self.task.recorder
         recorder.begin()
         index = live_number(self.batch_idx, "batch_idx")
         with self._casting():
             if self.task.automatic_optimization:
-                loss = self._automatic(batch, index, update, watch)
+                loss = self._automatic(batch, index, update, watch, weight)
             else:
                 loss = self._manual(batch, index)
         return loss, recorder.values, recorder.fed
@@ -145,16 +153,16 @@ class TrainStep:
     def _casting(self) -> Any:
         return contextlib.nullcontext() if self.precision is None else self.precision.casting(self.task)
 
-    def _automatic(self, batch: Any, index: Any, update: bool, watch: bool) -> Any:
+    def _automatic(self, batch: Any, index: Any, update: bool, watch: bool, weight: float) -> Any:
         losses = []
         for number, optimizer in enumerate(self.optimizers):
             if needs_closure(type(optimizer)):
-                losses.append(self._closure_step(batch, index, number))
+                losses.append(self._closure_step(batch, index, number, weight))
                 continue
             loss = self._loss(batch, index, number)
             if loss is None:
                 continue
-            self._backward(loss, number)
+            self._backward(loss, number, weight)
             if update:
                 self._update(number, watch)
             losses.append(loss.detach())
@@ -164,8 +172,9 @@ class TrainStep:
         several = len(self.optimizers) > 1
         return loss_of(self.task.call("training_step", batch, index, number if several else None), "training_step")
 
-    def _backward(self, loss: Tensor, number: int) -> None:
-        scaled = loss if self.accumulate == 1 else loss / self.accumulate
+    def _backward(self, loss: Tensor, number: int, weight: float) -> None:
+        scaled = loss if weight == 1.0 else loss * weight
+        scaled = scaled if self.accumulate == 1 else scaled / self.accumulate
         scaled = scaled if self.scaler is None else self.scaler.scale(scaled)
         scaled.backward(inputs=self.parameters[number])
 
@@ -173,6 +182,8 @@ class TrainStep:
         """Clip, step and forget the gradients of one optimiser; monitors look before and after."""
         optimizer, task = self.optimizers[number], self.task
         looking = [*self.inside, *(self.monitors if watch else ())]
+        if self.ranks is not None:
+            self.ranks.average(self.parameters[number])
         if self.scaler is not None:
             self.scaler.unscale_(optimizer)
         if self.clip_value is not None:
@@ -188,14 +199,18 @@ class TrainStep:
                     task.recorder.log(name, value, False, 0)  # no mean over the epoch
         optimizer.zero_grad()
 
-    def _closure_step(self, batch: Any, index: Any, number: int) -> Any:
+    def _closure_step(self, batch: Any, index: Any, number: int, weight: float) -> Any:
         """An optimiser that evaluates the loss several times in a step."""
         first: list[Tensor] = []
 
         def closure() -> Tensor:
             self.optimizers[number].zero_grad()
             loss = self._loss(batch, index, number)
+            loss = loss if weight == 1.0 else loss * weight
             loss.backward(inputs=self.parameters[number])
+            if self.ranks is not None:
+                self.ranks.average(self.parameters[number])
+                loss = self.ranks.mean(loss)
             if self.clip_value is not None:
                 clip(self.parameters[number], self.clip_value, self.clip_algorithm)
             if not first:
