@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import OptionError, WeftError
+from ..runtime.cluster.world import world_rank
 from ..runtime.switches import switch
 from . import checking, guide, launching, likelihoods, machine, porting, runs, searching, training, using
 from .output import DONE, FAILED, INTERRUPTED, MISUSED, TERMINATED, Interrupted, Misuse
@@ -84,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ours = given[: _ending(given)]
     debug = "--debug" in ours or bool(switch("WEFT_DEBUG"))
     words = [a for a in complete_options(ours) if a != "--debug"]
+    if world_rank():  # of several processes, the first speaks
+        sys.stdout = open(os.devnull, "w")
     with _terminating():
         code = _run([*words, *given[len(ours) :]], debug)
     sys.exit(code)

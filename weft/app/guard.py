@@ -21,17 +21,18 @@ def told(*names: str) -> int:
     return int(next((os.environ[name] for name in names if name in os.environ), "0"))
 
 
-def surroundings() -> dict[str, str]:
-    """What the program is told: its rank, and its share of the cores unless somebody has said how many threads."""
+def surroundings(threads: int) -> dict[str, str]:
+    """What the program is told: its rank, and how many threads it has; 0: its share of the cores."""
     rank = told("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
     size = told("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS") or 1
     place = told("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
     here = told("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE") or size
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = os.environ.get("WEFT_LAUNCH_THREADS") or str(max(1, cores // here))
     known = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": place, "LOCAL_WORLD_SIZE": here}
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {name: str(number) for name, number in known.items()} | dict.fromkeys(names, threads)
+    return {name: str(number) for name, number in known.items()} | dict.fromkeys(
+        names, str(threads or max(1, cores // here))
+    )
 
 
 def copy_lines(source: IO[bytes], target: Any, prefix: bytes) -> None:
@@ -54,8 +55,8 @@ def ended(rank: str, code: int) -> str:
     return f"{MARK} rank {rank} ended with exit code {code}"
 
 
-def main(command: list[str]) -> int:
-    added = surroundings()
+def main(threads: str, *command: str) -> None:
+    added = surroundings(int(threads))
     rank = added["RANK"]
     linux = sys.platform.startswith("linux")
     program = subprocess.Popen(
@@ -83,4 +84,4 @@ def main(command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -18,7 +18,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from .guard import MARK
-from .output import DONE, FAILED, TERMINATED, Misuse
+from .output import DONE, FAILED, MISSED, TERMINATED, Misuse
 
 __all__: list[str] = []
 
@@ -48,8 +48,8 @@ def launch(
 ) -> int:
     """Start several processes that train together (over MPI), with their rank before each line they print.
 
-    When one fails its rank is named and the others are stopped; --max-restarts starts all of them again, and trainings go on
-    from their last checkpoint. SIGTERM and Ctrl-C let all ranks end their step and save.
+    When one fails its rank is named and the others are stopped; --max-restarts starts all of them again, and trainings
+    resume at the last checkpoint. SIGTERM and Ctrl-C let all ranks end their step and save.
 
     Examples:
 
@@ -62,21 +62,16 @@ def launch(
     if hosts is not None and not hosts.is_file():
         raise Misuse(f"launch: there is no file {hosts} with the names of machines")
     words, name = _named(command)
+    more = {} if timeout is None else {"WEFT_DISTRIBUTED_TIMEOUT": str(timeout)}
     for attempt in range(max_restarts + 1):
-        job = Job(_mpiexec(ranks, hosts) + _program(words if attempt == 0 else _resumed(words, name)))
-        code = job.run({"WEFT_RESTARTS": str(attempt)} | _told(threads, timeout))
-        if code == DONE or job.draining:
+        job = Job(_mpiexec(ranks, hosts) + _program(words if attempt == 0 else _resumed(words, name), threads or 0))
+        code = job.run({"WEFT_RESTARTS": str(attempt)} | more)
+        if code in (DONE, MISSED) or job.draining:
             return code
         left = max_restarts - attempt
-        _say(
-            f"{job.failure or f'the job ended with exit code {code}'}; {f'{left} restarts left' if left else 'stopped'}"
-        )
+        told = job.failure or f"the job ended with exit code {code}"
+        _say(f"{told}; the others were stopped after {job.stopping:.1f} s; {left} restarts left")
     return FAILED
-
-
-def _told(threads: int | None, timeout: float | None) -> dict[str, str]:
-    known = {"WEFT_LAUNCH_THREADS": threads, "WEFT_DISTRIBUTED_TIMEOUT": timeout}
-    return {name: str(value) for name, value in known.items() if value is not None}
 
 
 def _say(text: str) -> None:
@@ -110,9 +105,9 @@ def _resumed(words: list[str], name: str | None) -> list[str]:
     return ["train", "--resume", str(folder), *kept]
 
 
-def _program(words: Sequence[str]) -> list[str]:
+def _program(words: Sequence[str], threads: int) -> list[str]:
     """What each rank runs, under its guard."""
-    guard = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py"))]
+    guard = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), str(threads)]
     if words[0] == "-m":
         return [*guard, sys.executable, *words]
     if words[0].endswith(".py"):
@@ -168,7 +163,7 @@ class Job:
         self.stopping = time.monotonic() - self.failed_at if self.failure else 0.0
         if self.draining:
             return TERMINATED
-        return code if code == DONE and self.failure is None else max(code, FAILED)
+        return code if code == MISSED or (code == DONE and self.failure is None) else max(code, FAILED)
 
     def _wait(self) -> int:
         drained_at = None

@@ -10,6 +10,7 @@ import weft
 
 from ..data.sources import noting, trusted
 from ..errors import OptionError
+from ..runtime.cluster.world import world_rank
 from ..train.runs import RunFolder, latest_run, runs_folder
 from .base import Folder, Given, Recipe, Result, Root, Run, Trained
 from .finding import get
@@ -55,7 +56,8 @@ def run(
     begun.trainer_options = trainer_options
     figures, task = _fitted(begun)
     seconds = time.perf_counter() - started
-    _note_result(begun.folder, recipe, figures, seconds)
+    if world_rank() == 0:
+        _note_result(begun.folder, recipe, figures, seconds)
     reached = recipe.goal.reached(figures)
     return Result(recipe.name, begun.settings, figures, reached, begun.folder.path, seconds, task)
 

@@ -127,12 +127,11 @@ def _finalise() -> None:
     library = _started[0]
     if library.Is_finalized():
         return
-    if _codes and _codes[-1] not in (None, 0):
-        abort(_codes[-1] if isinstance(_codes[-1], int) else 1)
     from .waiting import polled
 
+    code = _codes[-1] if _codes else None
+    patience = min(60.0, seconds_to_wait()) if code in (None, 0) else 3.0  # others that fail alike come as well
     request = library.COMM_WORLD.Ibarrier()
-    if not polled(request.Test, min(60.0, seconds_to_wait())):
-        print(f"rank {world_rank()} has ended, others have not", file=sys.stderr, flush=True)
-        abort(1)
+    if not polled(request.Test, patience):
+        abort(code if isinstance(code, int) and code else 1)
     library.Finalize()

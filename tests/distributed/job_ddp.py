@@ -1,0 +1,125 @@
+"""DistributedDataParallel apart from whole trainings: accumulation, unused parameters, buffers, models that differ, overlap."""
+
+from __future__ import annotations
+
+import json
+
+import weft
+import weft.distributed as dist
+from weft import nn
+from weft.errors import DistributedError, StateError
+from weft.nn.parallel import DistributedDataParallel, fully_shard
+
+dist.init_process_group()
+RANK, SIZE = dist.get_rank(), dist.get_world_size()
+FIGURES: dict[str, object] = {}
+
+
+def batch(rank: int) -> weft.Tensor:
+    weft.manual_seed(50 + rank)
+    return weft.randn(4, 6)
+
+
+def accumulation() -> None:
+    """Two backward passes, one of them under no_sync: the mean over ranks of the sums, and nothing sent before."""
+    model = DistributedDataParallel(nn.Linear(6, 3))
+    with model.no_sync():
+        model(batch(RANK)).square().mean().backward()
+    local = model.module.weight.grad.clone()
+    model(batch(RANK) * 2).square().mean().backward()
+    alone = nn.Linear(6, 3)
+    alone.load_state_dict(model.module.state_dict())
+    for rank in range(SIZE):
+        for scale in (1, 2):
+            (alone(batch(rank) * scale).square().mean() / SIZE).backward()
+    assert weft.allclose(model.module.weight.grad, alone.weight.grad, atol=1e-6)
+    assert not weft.allclose(local, alone.weight.grad, atol=1e-3)
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = nn.Linear(6, 2), nn.Linear(6, 2)
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return self.used(x)
+
+
+def unused() -> None:
+    model = DistributedDataParallel(Branches())
+    model(batch(RANK)).sum().backward()
+    try:
+        model(batch(RANK))
+    except StateError as error:
+        FIGURES["unused"] = str(error)
+    model = DistributedDataParallel(Branches(), find_unused_parameters=True)
+    for _ in range(2):
+        model(batch(RANK)).sum().backward()
+    whole = sum(batch(rank).sum(0) for rank in range(SIZE)) / SIZE * 2
+    assert weft.allclose(model.module.used.weight.grad[0], whole, atol=1e-5)
+    assert not model.module.unused.weight.grad.any()
+
+
+def buffers() -> None:
+    """Running statistics are those of rank 0 before each forward pass in training, of each rank alone without that."""
+    for share in (True, False):
+        model = DistributedDataParallel(nn.BatchNorm1d(6), broadcast_buffers=share)
+        model(batch(RANK))
+        first = model.module.running_mean.clone()
+        model(batch(RANK))
+        found = [None] * SIZE
+        dist.all_gather_object(found, (first.tolist(), model.module.running_mean.tolist()))
+        start = weft.tensor(found[0 if share else RANK][0])
+        expected = start * 0.9 + 0.1 * batch(RANK).mean(0)
+        assert weft.allclose(weft.tensor(found[RANK][1]), expected, atol=1e-6)
+
+
+def differing() -> None:
+    try:
+        DistributedDataParallel(nn.Linear(6, 3 + RANK))
+    except DistributedError as error:
+        FIGURES["differing"] = str(error)
+
+
+def clipping() -> None:
+    """The norm of gradients that are cut over ranks is that of the whole gradient."""
+    weft.manual_seed(1)
+    whole, cut = nn.Linear(6, 5), nn.Linear(6, 5)
+    cut.load_state_dict(whole.state_dict())
+    fully_shard(cut)
+    for model in (whole, cut):
+        model(batch(0)).square().sum().backward()
+    for kind in (2.0, 3.0, float("inf")):
+        norms = [nn.utils.clip_grad_norm_(model.parameters(), 1e6, kind).item() for model in (whole, cut)]
+        assert abs(norms[0] - norms[1]) < 1e-4 * norms[0], norms
+
+
+def overlap() -> None:
+    """In a compiled step the first bucket is sent while gradients of earlier layers are still computed."""
+    model = DistributedDataParallel(nn.Sequential(*(nn.Linear(64, 64) for _ in range(6))), bucket_cap_mb=0.03)
+    optimizer = weft.optim.SGD(model.parameters(), lr=0.01)
+
+    @weft.compile
+    def step(x: weft.Tensor) -> weft.Tensor:
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = weft.randn(16, 64)
+    step(x)
+    step(x)
+    plan = step.explain(x).plan
+    names = [s.node.op.name if hasattr(s, "node") else "kernel" for s in (slot.step for slot in plan.slots)]
+    starts = [k for k, name in enumerate(names) if name == "start_exchange"]
+    waits = [k for k, name in enumerate(names) if name == "wait_exchange"]
+    FIGURES["buckets"] = len(starts)
+    FIGURES["between"] = sum(name == "kernel" for name in names[starts[0] : waits[0]])
+    assert len(waits) == len(starts) and max(starts) < min(waits)
+
+
+for check in (accumulation, unused, buffers, differing, clipping, overlap):
+    check()
+dist.destroy_process_group()
+print(json.dumps({"rank": RANK, **FIGURES}), flush=True)

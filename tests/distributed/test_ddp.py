@@ -1,0 +1,58 @@
+"""DistributedDataParallel as PyTorch's scripts use it, and what it says when it is used wrongly."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+
+import pytest
+
+from .launching import HERE, ROOT, SECONDS, environment, mpiexec, rows_of, run_job
+from .test_launch import launch
+
+pytest.importorskip("mpi4py")
+
+
+@functools.cache
+def figures() -> list[dict]:
+    return rows_of(run_job(2, "job_ddp.py"))
+
+
+def test_accumulation_buffers_unused_parameters_and_norms_are_those_of_the_joined_batch():
+    assert sorted(row["rank"] for row in figures()) == [0, 1]
+
+
+def test_unused_parameters_and_models_that_differ_are_named():
+    for row in figures():
+        assert "no gradient to unused.weight, unused.bias" in row["unused"]
+        assert "the model of rank 1 is another than that of rank 0" in row["differing"] and "(4, 6)" in row["differing"]
+
+
+def test_a_compiled_step_sends_buckets_while_it_computes():
+    """All buckets are started before the first is waited for, with kernels between."""
+    for row in figures():
+        assert row["buckets"] == 6 and row["between"] >= 6
+
+
+def test_the_tutorial_script_gives_the_same_under_weft_launch_and_mpiexec(tmp_path):
+    sums = []
+    for number, start in enumerate(("launch", "mpiexec")):
+        words = (str(HERE / "tutorial.py"), str(tmp_path / f"{number}.weft"))
+        if start == "launch":
+            job = launch("-n", "2", *words)
+        else:
+            job = subprocess.run(
+                mpiexec(2, *words),
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+                cwd=ROOT,
+            )
+        assert job.returncode == 0, job.stderr[-2000:]
+        found = re.findall(r"rank (\d) of 2 \(local \1\): (-?[\d.]+)", job.stdout)
+        assert sorted(rank for rank, _ in found) == ["0", "1"] and len({total for _, total in found}) == 1
+        sums.append(found[0][1])
+    assert sums[0] == sums[1]
