@@ -34,6 +34,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "collate": ("default_collate", "default_convert"),
     "loader": ("DataLoader",),
     "workers": ("WorkerError", "get_worker_info"),
+    "frames": ("FrameDataset", "from_frame"),
+    "arrow": ("from_arrow", "from_hf", "from_parquet"),
     "mapped": ("ArrayWriter", "MappedArray", "MappedDataset"),
     "shards": ("ShardWriter", "ShardedDataset"),
     "sources": _SETS,

@@ -19,6 +19,7 @@ from weft.data.loader import DataLoader as DataLoader
 from weft.data.dataset import Dataset as Dataset
 from weft.data.sampler import DistributedSampler as DistributedSampler
 from weft.data.sources.idx import FashionMNIST as FashionMNIST
+from weft.data.frames import FrameDataset as FrameDataset
 from weft.data.graph import Graph as Graph
 from weft.data.sources.image_folder import ImageFolder as ImageFolder
 from weft.data.sources.image_folder import ImageNet as ImageNet
@@ -54,6 +55,7 @@ from weft.data.sources.text import WikiText2 as WikiText2
 from weft.data.sources.series import Windows as Windows
 from weft.data.workers import WorkerError as WorkerError
 from weft.data.sources.tabular import airline_passengers as airline_passengers
+from weft.data import arrow as arrow
 from weft.data import augment as augment
 from weft.data.sources.tabular import boston_housing as boston_housing
 from weft.data.sources.tabular import breast_cancer as breast_cancer
@@ -64,6 +66,11 @@ from weft.data import dataset as dataset
 from weft.data.collate import default_collate as default_collate
 from weft.data.collate import default_convert as default_convert
 from weft.data.sources.tabular import diabetes as diabetes
+from weft.data import frames as frames
+from weft.data.arrow import from_arrow as from_arrow
+from weft.data.frames import from_frame as from_frame
+from weft.data.arrow import from_hf as from_hf
+from weft.data.arrow import from_parquet as from_parquet
 from weft.data.workers import get_worker_info as get_worker_info
 from weft.data.sources.tabular import iris as iris
 from weft.data.dataset import k_fold as k_fold
@@ -87,4 +94,4 @@ from weft.data import text as text
 from weft.data.sources.tabular import uci as uci
 from weft.data.sources.tabular import wine as wine
 from weft.data import workers as workers
-__all__ = ['ArrayWriter', 'BatchSampler', 'BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'ChainDataset', 'Column', 'ConcatDataset', 'DataLoader', 'Dataset', 'DistributedSampler', 'FashionMNIST', 'Graph', 'ImageFolder', 'ImageNet', 'IterableDataset', 'JSBChorales', 'KMNIST', 'MNIST', 'MappedArray', 'MappedDataset', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'RandomSampler', 'Ratings', 'SST2', 'Sampler', 'Scaler', 'SequentialSampler', 'ShardWriter', 'ShardedDataset', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TREC', 'TUDataset', 'Table', 'TensorDataset', 'TextFile', 'TinyShakespeare', 'WeightedRandomSampler', 'WikiText2', 'Windows', 'WorkerError', 'airline_passengers', 'boston_housing', 'breast_cancer', 'california_housing', 'daily_min_temperatures', 'default_collate', 'default_convert', 'diabetes', 'get_worker_info', 'iris', 'k_fold', 'karate_club', 'load_digits', 'piano_roll', 'pima_diabetes', 'random_split', 'read_idx', 'read_ratings', 'read_table', 'sonar', 'split_by_time', 'uci', 'wine']
+__all__ = ['ArrayWriter', 'BatchSampler', 'BinarizedMNIST', 'CIFAR10', 'CIFAR100', 'ChainDataset', 'Column', 'ConcatDataset', 'DataLoader', 'Dataset', 'DistributedSampler', 'FashionMNIST', 'FrameDataset', 'Graph', 'ImageFolder', 'ImageNet', 'IterableDataset', 'JSBChorales', 'KMNIST', 'MNIST', 'MappedArray', 'MappedDataset', 'Multi30k', 'Names', 'ParallelText', 'Planetoid', 'RandomSampler', 'Ratings', 'SST2', 'Sampler', 'Scaler', 'SequentialSampler', 'ShardWriter', 'ShardedDataset', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TREC', 'TUDataset', 'Table', 'TensorDataset', 'TextFile', 'TinyShakespeare', 'WeightedRandomSampler', 'WikiText2', 'Windows', 'WorkerError', 'airline_passengers', 'boston_housing', 'breast_cancer', 'california_housing', 'daily_min_temperatures', 'default_collate', 'default_convert', 'diabetes', 'from_arrow', 'from_frame', 'from_hf', 'from_parquet', 'get_worker_info', 'iris', 'k_fold', 'karate_club', 'load_digits', 'piano_roll', 'pima_diabetes', 'random_split', 'read_idx', 'read_ratings', 'read_table', 'sonar', 'split_by_time', 'uci', 'wine']

@@ -14,6 +14,7 @@ from ...errors import OptionError
 from ...io.bounded import brief
 from ...io.errors import FileFormatError, LayoutError
 from ...runtime.extras import extra
+from ..arrow import read_parquet
 from .errors import SourceError
 from .files import content
 from .kinds import MISSING, column_of, infer
@@ -178,12 +179,8 @@ def _check_known(kinds: Mapping[str, str], names: Sequence[str], place: str) -> 
 
 # ------------------------------------------------------------------------------------------ Parquet, Excel
 def _parquet(path: Path, kinds: Mapping[str, str]) -> list[Column]:
-    parquet = extra("pyarrow.parquet", "reading Parquet files needs")
     arrow = extra("pyarrow", "reading Parquet files needs")
-    try:
-        table = parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise FileFormatError(f"{path}: no Parquet file, or a damaged one ({error})") from error
+    table = read_parquet(path)
     _check_known(kinds, table.column_names, str(path))
     return [_arrow_column(name, table[name], kinds.get(name), arrow) for name in table.column_names]
 
