@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -279,3 +281,19 @@ def test_spectral_clustering_of_digits_as_scikit_learn():
     ours, theirs = adjusted_rand_score(truth, found.tolist()), adjusted_rand_score(truth, expected)
     assert abs(ours - theirs) <= 0.01 and adjusted_rand_score(expected, found.tolist()) >= 0.99
     assert ours > 0.7
+
+
+@pytest.mark.parametrize("graph", [G.ring(9), G.grid(4, 4), G.complete(6)], ids=["ring", "grid", "complete"])
+def test_eigenvectors_are_compared_by_the_spaces_they_span(graph):
+    """Nodes in another order give the same spaces, though eigenvalues are repeated and vectors have turned or flipped."""
+    order = weft.from_numpy(np.random.default_rng(0).permutation(graph.num_nodes))
+    one, other = G.spectrum(graph), G.spectrum(G.permuted(graph, order))
+    np.testing.assert_allclose(one.eigenvalues, other.eigenvalues, atol=1e-12)
+    back = other.eigenvectors.numpy()[np.argsort(order.numpy())]
+    values = one.eigenvalues.numpy()
+    ends = [0, *(np.flatnonzero(np.diff(values) > 1e-9) + 1), len(values)]
+    for first, last in itertools.pairwise(ends):
+        space = weft.from_numpy(np.ascontiguousarray(back[:, first:last]))
+        assert G.subspace_distance(one.eigenvectors[:, first:last], space) < 1e-9
+        assert G.subspace_distance(space, -space) < 1e-12
+    assert not np.allclose(back, one.eigenvectors.numpy())  # entry by entry they differ

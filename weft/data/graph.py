@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError, EntryError, ShapeError
+from ..tape.modes import mode
 from ..tensor import Tensor, wrap
 from ..utils.pytree import register_pytree_node
 
@@ -211,7 +212,8 @@ class Graph:
         edges, count = self.edge_index.array, self.num_nodes
         if edges.dtype.kind not in "iu":
             raise ShapeError(f"Graph: edge_index must hold whole numbers, got {self.edge_index.dtype}")
-        if edges.size and not 0 <= edges.min() <= edges.max() < count:
+        known = mode.interpreter is None  # while a function is compiled there are no values to look at
+        if known and edges.size and not 0 <= edges.min() <= edges.max() < count:
             raise ShapeError(f"Graph: edges join nodes {edges.min()}..{edges.max()} of {count}")
         for names, rows in ((("x", "pos", "batch"), count), (("edge_attr", "edge_weight"), edges.shape[1])):
             for name in names:

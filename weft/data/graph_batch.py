@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+import weft
+
 from ..errors import IndexRangeError, OptionError
-from ..ops.create.create import tensor
-from ..ops.shape.join import cat
 from ..tensor import Tensor, wrap
 from .graph import GRAPHS, NODES, Graph, holds_nodes, register
 
@@ -64,8 +64,7 @@ class Batch(Graph):
     @property
     def ptr(self) -> Tensor:
         """(B + 1,) int64: the nodes of graph i are ptr[i] .. ptr[i + 1] − 1."""
-        counts = np.bincount(self.batch.array, minlength=self._num_graphs)
-        return wrap(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        return weft.searchsorted(self.batch, weft.arange(self._num_graphs + 1))
 
     def attr_kind(self, name: str) -> str:
         """Whose an attribute is: as it was in the graphs that were joined."""
@@ -124,12 +123,12 @@ def _kind_in_all(name: str, graphs: Sequence[Graph]) -> str:
 def _joined(name: str, graphs: Sequence[Graph], starts: np.ndarray) -> Any:
     values = [getattr(graph, name) for graph in graphs]
     if all(isinstance(value, (bool, int, float)) for value in values):
-        return tensor(values)
+        return weft.tensor(values)
     if not all(isinstance(value, Tensor) for value in values):
         return values
     if holds_nodes(name):
-        return cat([value + int(start) for value, start in zip(values, starts, strict=True)], -1)
-    return cat([value.reshape(1) if value.ndim == 0 else value for value in values])
+        return weft.cat([value + int(start) for value, start in zip(values, starts, strict=True)], -1)
+    return weft.cat([value.reshape(1) if value.ndim == 0 else value for value in values])
 
 
 def _borders_of(name: str, graphs: Sequence[Graph]) -> tuple[int, ...]:

@@ -122,7 +122,7 @@ def eigenvector_centrality(graph: Graph) -> Tensor:
         )
     if graph.num_nodes <= DENSE:
         values, vectors = np.linalg.eig(matrix.T.toarray())
-        vector = vectors[:, values.real.argmax()].real
+        vector = np.real(vectors[:, np.real(values).argmax()])
     else:
         start = np.ones(graph.num_nodes)
         vector = solvers.eigs(matrix.T, 1, which="LR", v0=start)[1][:, 0].real

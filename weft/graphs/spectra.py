@@ -23,7 +23,7 @@ sparse = LazyModule("scipy.sparse")
 solvers = LazyModule("scipy.sparse.linalg")
 
 DENSE = 400  # nodes up to which all eigenvectors are computed at once
-RESTARTS = 300  # of Lanczos' method, before the matrix is factored
+RESTARTS = 100  # of Lanczos' method, before the matrix is factored
 
 
 class Spectrum(NamedTuple):
@@ -133,7 +133,7 @@ def _fewest(matrix: Any, kernel: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _above_zero(matrix: Any, kernel: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
+    from scipy.sparse.linalg import ArpackNoConvergence
 
     count = matrix.shape[0]
     top = float(abs(matrix).sum(1).max())  # Gershgorin: no eigenvalue is larger
@@ -143,7 +143,7 @@ def _above_zero(matrix: Any, kernel: Any, k: int) -> tuple[np.ndarray, np.ndarra
         """top · (I − UUᵀ) x − L x: what was smallest is largest, the kernel is at 0."""
         return top * (x - kernel @ (kernel.T @ x)) - matrix @ x
 
-    operator = LinearOperator((count, count), matvec=flipped, dtype=np.float64)
+    operator = solvers.LinearOperator((count, count), matvec=flipped, dtype=np.float64)
     width = min(count - 1, max(4 * k + 1, 40))
     try:
         values, vectors = solvers.eigsh(operator, k, which="LA", v0=start, ncv=width, maxiter=RESTARTS)

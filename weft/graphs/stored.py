@@ -192,7 +192,7 @@ class _Scattered:
         if self.rows is not None:
             self.rows[places] = values
             self.rows.flush()
-            memory: Any = self.rows._mmap
+            memory = getattr(self.rows, "_mmap", None)
             if hasattr(memory, "madvise"):
                 memory.madvise(mmap.MADV_DONTNEED)
 
