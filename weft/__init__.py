@@ -69,6 +69,7 @@ contiguous_format, preserve_format, channels_last = "contiguous_format", "preser
 # Packages that most programs need only a part of: imported when they are first asked for, as are their names below.
 _PACKAGES = (
     *(
+        "amp",
         "array_api",
         "compiler",
         "data",
@@ -83,7 +84,7 @@ _PACKAGES = (
         "models",
         "nn",
     ),
-    *("onnx", "optim", "recipes", "sklearn", "testing", "train", "audio", "vision"),
+    *("onnx", "optim", "profiler", "recipes", "sklearn", "testing", "train", "audio", "vision"),
 )
 
 # Functions that PyTorch offers both here and in `nn.functional`.

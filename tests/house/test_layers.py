@@ -34,7 +34,7 @@ LAYERS = {
     "files, looking inside": "io inspect",
     "data": "data metrics utils.data",
     "other systems' files": "onnx",
-    "training": "train",
+    "training": "train amp profiler",
     "graph layers": "graphs.segment graphs.nn",
     "models": "models graphs",
     "recipes": "recipes sklearn vision audio",

@@ -41,6 +41,11 @@ __all__ = ["ELSEWHERE", "Bound", "Compiled", "compile", "signature"]
 PLANS = 32  # kept for one function
 BRANCHES = 24  # for one signature; more of them, and it runs as Python
 IN_VAIN = 8  # plans made one after the other for one signature, none of them used again
+BACKENDS = {
+    **dict.fromkeys(("native", "inductor", "cudagraphs", "onnxrt", "openxla", "tvm"), build_plan),
+    **dict.fromkeys(("host", "eager", "aot_eager"), HostPlan),
+}
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 ELSEWHERE: Any = object()  # Python would decide otherwise than this plan
 
 
@@ -369,7 +374,7 @@ def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[
     leaves, spec, tensors = args, None, []
     if kwargs or not _PLAIN.issuperset(map(type, args)):
         leaves, spec = tree_flatten((args, kwargs))
-    key = [mode.grad, mode.inference, get_default_dtype(), get_num_threads(), spec]
+    key = [mode.grad, mode.inference, mode.casting, get_default_dtype(), get_num_threads(), spec]
     for x in leaves:
         if isinstance(x, Tensor):
             a = x.array
@@ -401,6 +406,11 @@ def compile(
     threads: int | None = None,
     without: Collection[str] = (),
     backend: str = "native",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
 ) -> Callable:
     """`fn` (a function, method or module) compiled: as a call, or as a decorator.
 
@@ -408,17 +418,25 @@ def compile(
     later calls run the plan. Tensors from outside (parameters, buffers, optimiser state) are read and written in
     place. `fallback='eager'` runs what cannot be traced uncompiled, after one warning. `without` names passes to leave
     out; `backend='host'` runs the graph with NumPy, node by node.
+
+    PyTorch's arguments are taken: `fullgraph=True` is `fallback='error'`; its back ends that compile ('inductor', …) mean
+    'native', 'eager' and 'aot_eager' mean 'host'; `mode`, `dynamic` and `options` change nothing, because there is one
+    way to compile and a plan for each size; `disable=True` gives `fn` itself.
     """
     if fn is None:
-        return lambda fn: compile(fn, fallback=fallback, threads=threads, without=without, backend=backend)
+        given = dict(fallback=fallback, threads=threads, without=without, backend=backend, fullgraph=fullgraph)
+        return lambda fn: compile(fn, **given, dynamic=dynamic, mode=mode, options=options, disable=disable)
     if not callable(fn):
         raise ArgumentError(f"compile: expected a function, method or module, got {type(fn).__name__} {fn!r}")
     if fallback not in POLICIES:
         raise InvalidValueError(f"compile: fallback must be 'error' or 'eager', got {fallback!r}")
     if isinstance(without, str) or not set(without) <= OPTIONAL:
         raise OptionError(f"compile: without takes names of {sorted(OPTIONAL)}, got {without!r}")
-    if backend not in ("native", "host"):
-        raise OptionError(f"compile: backend must be 'native' or 'host', got {backend!r}")
+    if mode not in MODES:
+        raise OptionError(f"compile: mode must be one of {MODES}, got {mode!r}")
+    if callable(backend) or backend not in BACKENDS:
+        raise OptionError(f"compile: backend must be 'native', 'host' or a name of PyTorch's, got {backend!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise OptionError(f"compile: threads must be a positive number or None, got {threads!r}")
-    return Compiled(fn, POLICIES[fallback], threads, without, {"native": build_plan, "host": HostPlan}[backend])
+    policy = POLICIES["error" if fullgraph else fallback]
+    return fn if disable else Compiled(fn, policy, threads, without, BACKENDS[backend])

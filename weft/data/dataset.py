@@ -143,7 +143,7 @@ def gathering(dataset: Any) -> Callable[[Rows], Any] | None:
     beneath = dataset
     while type(beneath) is Subset:
         beneath = beneath.dataset
-    known = not isinstance(beneath, Subset) and latest(type(beneath), "gather", "__getitem__", "__getitems__")
+    known = not isinstance(beneath, (Subset, Tensor)) and latest(type(beneath), "gather", "__getitem__", "__getitems__")
     return dataset.gather if known else None
 
 

@@ -262,7 +262,7 @@ class BatchSampler(Sampler[list[int]]):
 
     def set_epoch(self, epoch: int) -> None:
         super().set_epoch(epoch)
-        if hasattr(self.sampler, "set_epoch"):
+        if hasattr(getattr(self, "sampler", None), "set_epoch"):
             self.sampler.set_epoch(epoch)
 
 

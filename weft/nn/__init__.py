@@ -19,6 +19,7 @@ from .beyond.skip import *  # noqa: F403
 from .beyond.softmax_tree import *  # noqa: F403
 from .beyond.sparse_attention import *  # noqa: F403
 from .container import *  # noqa: F403
+from .data_parallel import DataParallel  # noqa: F401
 from .lazy import *  # noqa: F403
 from .module import *  # noqa: F403
 from .module_hooks import *  # noqa: F403

@@ -20,7 +20,7 @@ from ..tape.holders import TABLES, PartHolder, global_hooks
 from ..tape.modes import mode as switched
 from ..tape.modes import no_grad, switches
 from ..tensor import Tensor
-from .module_hooks import ModuleHooks, call_with_hooks
+from .module_hooks import ModuleHooks, call_with_hooks, registered, registration_hooks
 from .module_state import ModuleState
 from .nesting import allow, make_room
 from .parameter import Buffer, Parameter, is_lazy
@@ -117,6 +117,7 @@ class Module(ModuleState, ModuleHooks, PartHolder):
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._forget(name, "_modules")
+            value = registered(self, "module", name, value) if registration_hooks else value
             tables["_modules"][name] = value
             make_room(tables, value.__dict__)
         elif isinstance(value, Buffer):
@@ -186,7 +187,7 @@ class Module(ModuleState, ModuleHooks, PartHolder):
                     f"cannot assign non-leaf Tensor to parameter {name!r}; model parameters must be created explicitly: "
                     "use .detach() first"
                 )
-        self._parameters[name] = param
+        self._parameters[name] = registered(self, "parameter", name, param) if registration_hooks else param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is saved with the module but not trained."""
@@ -195,7 +196,7 @@ class Module(ModuleState, ModuleHooks, PartHolder):
             raise ArgumentError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer {name!r} (weft Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered(self, "buffer", name, tensor) if registration_hooks else tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -203,7 +204,7 @@ class Module(ModuleState, ModuleHooks, PartHolder):
         if module is not None and not isinstance(module, Module):
             raise ArgumentError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._modules)
-        self._modules[name] = module
+        self._modules[name] = registered(self, "module", name, module) if registration_hooks else module
         if module is not None:
             make_room(self.__dict__, module.__dict__)
 
@@ -233,6 +234,14 @@ class Module(ModuleState, ModuleHooks, PartHolder):
             if not isinstance(module, Module):
                 raise AttributeAccessError(f"`{part}` is not an nn.Module")
         return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module in the place of the part at a dotted path; `strict`: there must be one already."""
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if strict and name not in owner._modules:
+            raise AttributeAccessError(f"{type(owner).__name__} has no attribute `{name}`")
+        setattr(owner, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         path, _, name = target.rpartition(".")
@@ -393,6 +402,17 @@ class Module(ModuleState, ModuleHooks, PartHolder):
 
     def type(self: M, dst_type: Any) -> M:
         return self._apply(lambda t: t.to(as_dtype(dst_type)))
+
+    def to_empty(self: M, *, device: Any = None, recurse: bool = True) -> M:
+        """Parameters and buffers with new, uninitialised memory."""
+        usable(device)
+        return self._apply(lambda t: t.new_empty(t.shape), recurse)
+
+    def compile(self, *args: Any, **options: Any) -> None:
+        """Compile what the module computes, in place; options as for `weft.compile`, with Python where it cannot."""
+        from ..compiler.compiled import compile
+
+        self.forward = compile(self.forward, *args, **{"fallback": "eager", **options})
 
     def cpu(self: M) -> M:
         return self

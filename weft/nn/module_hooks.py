@@ -14,7 +14,16 @@ from ..tensor import Tensor
 if TYPE_CHECKING:
     from .module import Module
 
-__all__ = ["register_module_forward_hook", "register_module_forward_pre_hook"]
+__all__ = [
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 
 def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> Handle:
@@ -28,6 +37,45 @@ def register_module_forward_pre_hook(hook: Callable) -> Handle:
     return Handle(global_hooks.setdefault("forward_pre", OrderedDict()), (hook, {}))
 
 
+def register_module_full_backward_hook(hook: Callable) -> Handle:
+    """Call `hook(module, grad_input, grad_output)` for every module when the gradients of its inputs are known."""
+    return Handle(global_hooks.setdefault("backward", OrderedDict()), (hook, {}))
+
+
+register_module_backward_hook = register_module_full_backward_hook
+
+
+def register_module_full_backward_pre_hook(hook: Callable) -> Handle:
+    """Call `hook(module, grad_output)` for every module when the gradients of its outputs are known."""
+    return Handle(global_hooks.setdefault("backward_pre", OrderedDict()), (hook, {}))
+
+
+def register_module_parameter_registration_hook(hook: Callable) -> Handle:
+    """Call `hook(module, name, parameter)` before a module takes a parameter; what it returns is taken instead."""
+    return Handle(registration_hooks.setdefault("parameter", OrderedDict()), hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable) -> Handle:
+    """Call `hook(module, name, buffer)` before a module takes a buffer; what it returns is taken instead."""
+    return Handle(registration_hooks.setdefault("buffer", OrderedDict()), hook)
+
+
+def register_module_module_registration_hook(hook: Callable) -> Handle:
+    """Call `hook(module, name, submodule)` before a module takes a part; what it returns is taken instead."""
+    return Handle(registration_hooks.setdefault("module", OrderedDict()), hook)
+
+
+registration_hooks: dict[str, OrderedDict[int, Callable]] = {}
+
+
+def registered(module: Module, kind: str, name: str, value: Any) -> Any:
+    """What a module takes under a name, after the hooks that look at it."""
+    for hook in registration_hooks.get(kind, {}).values():
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
+
+
 class ModuleHooks:
     """The part of `Module` that registers hooks on forward and on gradients."""
 
@@ -38,6 +86,15 @@ class ModuleHooks:
         if prepend:
             table.move_to_end(handle.id, last=False)
         return handle
+
+    _forward_hooks = property(lambda self: self._hooks_by_kind("forward"))
+    _forward_pre_hooks = property(lambda self: self._hooks_by_kind("forward_pre"))
+    _backward_hooks = property(lambda self: self._hooks_by_kind("backward"))
+    _backward_pre_hooks = property(lambda self: self._hooks_by_kind("backward_pre"))
+
+    def _hooks_by_kind(self, kind: str) -> OrderedDict[int, Any]:
+        """The hooks of a kind by number, for libraries that count or clear them."""
+        return self.__dict__.setdefault("_hooks", {}).setdefault(kind, OrderedDict())
 
     def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Call `hook(module, args)` before forward; what it returns replaces the arguments."""

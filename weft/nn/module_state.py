@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,8 @@ class ModuleState:
             if module is not None:
                 module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self.__dict__.get("_state_hooks", {}).values():
-            hook(self, out, prefix, {"version": self._version})
+            changed = hook(self, out, prefix, {"version": self._version})
+            out = out if changed is None else changed
         return out
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -86,11 +88,10 @@ class ModuleState:
         pending = [("", self)]
         while pending:
             prefix, module = pending.pop(0)
+            local = {**(metadata or {}).get(prefix[:-1], {}), "assign_to_params_buffers": assign}
             for hook in module.__dict__.get("_load_pre_hooks", {}).values():
-                hook(module, state, prefix, (metadata or {}).get(prefix[:-1], {}), strict, missing, [], errors)
-            module._load_from_state_dict(
-                state, prefix, (metadata or {}).get(prefix[:-1], {}), strict, missing, [], errors, assign=assign
-            )
+                hook(module, state, prefix, local, strict, missing, [], errors)
+            module._load_from_state_dict(state, prefix, local, strict, missing, [], errors)
             expected |= {prefix + name for name in module._state_names()}
             pending[:0] = [(f"{prefix}{name}.", m) for name, m in module._modules.items() if m is not None]
         unexpected = [key for key in state if key not in expected]
@@ -123,9 +124,9 @@ class ModuleState:
         missing_keys: list[str],
         unexpected_keys: list[str],
         error_msgs: list[str],
-        assign: bool = False,
     ) -> None:
         """Take this module's own values (not its parts') from the state dict."""
+        assign = local_metadata.get("assign_to_params_buffers", False)
         for name in self._state_names():
             key = prefix + name
             if key not in state_dict:
@@ -175,6 +176,11 @@ class ModuleState:
 
     def register_state_dict_pre_hook(self, hook: Callable) -> Handle:
         return self._add_state_hook("_state_pre_hooks", hook)
+
+    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> Handle:
+        """`register_load_state_dict_pre_hook`, without the module as the first argument unless `with_module`."""
+        without = functools.wraps(hook)(lambda module, *given: hook(*given))
+        return self.register_load_state_dict_pre_hook(hook if with_module else without)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
         """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""

@@ -20,7 +20,7 @@ PACKAGE = __name__.partition(".")[0]
 # Where else a name is looked for, those first that are meant most often.
 ELSEWHERE = (
     *("", "nn", "nn.functional", "optim", "optim.lr_scheduler", "data", "linalg", "special", "fft", "distributions"),
-    *("train", "metrics", "inspect", "autograd", "io", "models", "models.supervised", "nn.init", "nn.utils"),
+    *("amp", "train", "metrics", "inspect", "autograd", "io", "models", "models.supervised", "nn.init", "nn.utils"),
 )
 
 
@@ -55,19 +55,19 @@ GAPS = (
         DeepCopyMemoTable BufferDict LockingLogger LoggerBase NoopLogger AggregationType AVG SUM library overrides
         DisableTorchFunction* DispatchKey* ExcludeDispatchKeyGuard Tag PRIVATE_OPS typename testing.FileCheck""",
         "there is no TorchScript, no export of graphs and no operator dispatcher",
-        "`compile` turns any function of tensors into machine code",
+        "`compile` turns any function of tensors into machine code; `torch.run` takes programs that script or trace",
     ),
     Gap(
         """cuda.* mps xpu mtia cpu accelerator AcceleratorError OutOfMemoryError Stream Event get_device_module
         is_vulkan_available cudnn_* miopen_* mkldnn_* batch_norm_backward_* batch_norm_elemt batch_norm_gather_*
-        batch_norm_stats batch_norm_update_stats nn.DataParallel nn.attention.*""",
+        batch_norm_stats batch_norm_update_stats nn.attention.*""",
         "Weft computes on the CPU",
         "`device`('cpu') is the one device; `set_num_threads` says how many cores work",
     ),
     Gap(
-        "autocast* amp GradScaler set_autocast_* get_autocast_* is_autocast_* clear_autocast_cache",
-        "there is no autocast",
-        "`train.Trainer` takes precision='bf16-mixed' or '16-mixed'; `train.precision.GradScaler` scales losses by hand",
+        "autocast* GradScaler set_autocast_* get_autocast_* is_autocast_* clear_autocast_cache",
+        "mixed precision has a package of its own",
+        "`amp.autocast` and `amp.GradScaler`; `train.Trainer` takes precision='bf16-mixed' or '16-mixed'",
     ),
     Gap(
         """multiprocessing futures Future fork wait is_distributed init_num_threads
@@ -160,9 +160,9 @@ GAPS = (
         "`masked.sum` and its kin take mask=",
     ),
     Gap(
-        "profiler monitor",
-        "there is no profiler of operations",
-        "a function made by `compile` has .explain(…), with times",
+        "monitor",
+        "nothing is counted all the time",
+        "`profiler.profile` listens when it is asked; a function made by `compile` has .explain(…), with times",
     ),
     Gap(
         "hash_tensor",
@@ -200,7 +200,7 @@ GAPS = (
         utils.model_zoo utils.dlpack utils.swap_tensors utils.set_module utils.cmake_prefix_path utils.*privateuse1*
         utils.get_cpp_backtrace""",
         "this part of PyTorch's tools is not here",
-        "`train.Trainer` keeps curves and tables of every run; `from_dlpack` and `to_dlpack` exchange memory",
+        "`train.tensorboard.SummaryWriter` writes event files; `train.Trainer` keeps curves and tables of every run; `from_dlpack` and `to_dlpack` exchange memory",
     ),
     Gap("torch_version version", "the version is a plain string", "`__version__`"),
     Gap(

@@ -45,6 +45,7 @@ class _Mode(threading.local):
     inference = False
     saved_hooks: tuple[Callable, Callable] | None = None
     sampling: Callable | None = None  # a transform that takes over random draws
+    casting: Any = None  # the 16-bit type in which products are computed (weft.amp.autocast)
     interpreter: Any = None  # what stands over all that this thread does, a trace for one: see interpreter.py
 
     def __init__(self) -> None:
@@ -94,6 +95,7 @@ class _Switches:
         self.passes = 0  # how many forward passes are running, in all threads
         self.noting: Callable | None = None  # called with each new node and its result
         self.watching = False  # any of these: one flag to ask in the hot path
+        self.casting = 0  # how many autocasts are open, in all threads
         self.interpreting = 0  # over how many threads an interpreter stands
         self.inferring = False  # whether any thread has ever been in inference mode
 

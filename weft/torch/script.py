@@ -89,7 +89,7 @@ def execute(
         code = 1
     finally:
         sys.stdout.flush()
-        if wanting.missing():
+        if wanting.report():
             sys.stderr.write(f"weft run: {wanting.report()}\n")
     return code
 

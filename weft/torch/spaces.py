@@ -16,29 +16,65 @@ ROOTS = ("torch", "torchvision", "torchaudio", "functorch")
 
 SPACES = """
 torch: torch.shims.top, weft
-torch.{autograd,cuda,distributions,fft,func,linalg,masked,nn,optim,signal,sparse,special,testing,utils}: *
+torch.{autograd,distributions,fft,func,linalg,masked,optim,signal,sparse,special,testing,utils,distributed}: *
+torch.nn: nn
+torch.{functional,random,autograd.grad_mode,tensor,_tensor}: weft
+torch.{version,types,_six,_utils,overrides,torch_version}: torch.shims.small, torch.version
+torch.{_dynamo,compiler,fx,_compile,_dynamo.config,fx.proxy,compiler.config}: torch.shims.dynamo
+torch.{jit,jit.annotations,_jit_internal}: torch.shims.jit
+torch.{serialization,package}: torch.shims.saving
+torch.{hub,utils.model_zoo}: torch.shims.hub
+torch.{multiprocessing,multiprocessing.spawn}: torch.shims.multiprocessing
+torch.onnx: torch.shims.onnx, onnx
+torch.profiler: profiler
+torch.amp: torch.shims.amp
+torch.amp.{autocast_mode,grad_scaler}: torch.shims.amp
+torch.{cuda.amp,cuda.amp.autocast_mode,cuda.amp.grad_scaler}: torch.shims.cuda_amp
+torch.{cuda,accelerator,xpu,mps,cuda.random,cuda.memory,cuda.nvtx}: torch.shims.cuda, cuda
+torch.{cpu,cpu.amp}: torch.shims.amp, torch.shims.cuda
+torch.backends: torch.shims.backends
+torch.backends.{cudnn,cuda,mps,mkl,mkldnn,openmp,opt_einsum,cpu,quantized,xeon,nnpack}: torch.shims.backends
 torch.autograd.{forward_ad,function,functional,graph}: autograd.*
-torch.autograd.{grad_mode,variable,gradcheck}: autograd
+torch.autograd.{variable,gradcheck,anomaly_mode}: autograd
+torch.autograd.profiler: profiler
+torch.distributed.{distributed_c10d,nn,rpc,optim,algorithms,elastic,fsdp,tensor,checkpoint,device_mesh}: distributed.*
 torch.distributions.{kl,utils,constraints,transforms}: distributions.*, distributions
 torch.distributions.{distribution,normal,categorical,bernoulli,beta,dirichlet,uniform,multivariate_normal,independent}: distributions
+torch.distributions.{gamma,laplace,one_hot_categorical,poisson,relaxed_bernoulli,relaxed_categorical,transformed_distribution}: distributions
 torch.nn.{functional,init,utils,parameter}: nn.*
 torch.nn.modules: nn.modules, nn
-torch.nn.modules.{activation,adaptive,batchnorm,conv,distance,dropout,linear,loss,padding,transformer}: nn.modules.*, nn
-torch.nn.modules.{container,lazy,module}: nn.*, nn
-torch.nn.modules.{channelshuffle,flatten,fold,instancenorm,normalization,pixelshuffle,pooling,rnn,sparse,upsampling}: nn
-torch.nn.utils.{rnn,parametrize,parametrizations,fusion,init,clip_grad,convert_parameters}: nn.utils.*
-torch.nn.utils.{weight_norm,spectral_norm}: nn.utils.*
+torch.nn.modules.{activation,adaptive,distance,linear,padding,transformer}: nn.modules.*, nn
+torch.nn.modules.{batchnorm,conv,dropout,loss}: torch.shims.nn, nn.modules.*, nn
+torch.nn.modules.{container,lazy}: nn.*, nn
+torch.nn.modules.module: nn.module_hooks, torch.shims.nn, nn.module, nn
+torch.nn.modules.{channelshuffle,flatten,fold,normalization,pixelshuffle,rnn,sparse,upsampling,instancenorm,pooling}: torch.shims.nn, nn
+torch.nn.modules.utils: torch.shims.nn
+torch.nn.{common_types,attention,attention.bias,_reduction,backends}: torch.shims.nn
+torch.nn.{grad,quantizable}: nn.*
+torch.nn.parallel: nn.parallel, nn.data_parallel
+torch.nn.parallel.{data_parallel,distributed,replicate,scatter_gather,parallel_apply}: nn.parallel.*, nn.parallel, nn.data_parallel
+torch.nn.utils.{rnn,parametrize,parametrizations,fusion,init,clip_grad,convert_parameters,prune}: nn.utils.*
+torch.nn.utils.{weight_norm,spectral_norm,stateless}: nn.utils.*, func
 torch.optim.{lr_scheduler,swa_utils}: optim.*
 torch.optim.{adadelta,adagrad,adam,adamax,adamw,asgd,lbfgs,nadam,radam,rmsprop,rprop,sgd,sparse_adam,adafactor}: optim
-torch.optim.optimizer: torch.shims.optimizer, optim
+torch.optim.{optimizer,_functional,_multi_tensor}: torch.shims.optimizer, optim
 torch.signal.windows: signal.windows
 torch.utils.data: utils.data
-torch.utils.data.{dataloader,dataset,sampler,distributed}: utils.data
+torch.utils.data.{dataloader,dataset,sampler,distributed,_utils,_utils.collate,_utils.worker}: utils.data
 torch.utils.checkpoint: utils.checkpoint
+torch.utils.{tensorboard,tensorboard.writer,tensorboard.summary}: train.tensorboard
+torch.utils.{_pytree,hooks}: torch.shims.small, utils.pytree
+torch.utils.dlpack: weft
 functorch: func
+torchvision: vision
+torchaudio: audio
 """
 
+# Packages of others that are answered whole by a package of Weft's, module by module.
+WHOLE = {"torchvision": "vision", "torchaudio": "audio"}
 
+
+@functools.cache
 def _rows() -> dict[str, tuple[str, ...]]:
     rows = {}
     for line in SPACES.strip().splitlines():
@@ -51,10 +87,10 @@ def _rows() -> dict[str, tuple[str, ...]]:
     return rows
 
 
-@functools.cache
 def homes_of(name: str) -> tuple[str, ...]:
     """The modules of Weft's in which the names of PyTorch's module are looked for; none if Weft has no such module."""
-    homes = _rows().get(name, ())
+    root, _, rest = name.partition(".")
+    homes = (f"{WHOLE[root]}.{rest}",) if root in WHOLE and rest else _rows().get(name, ())
     full = ("weft" if home == "weft" else f"weft.{home}" for home in homes)
     return tuple(home for home in full if _exists(home))
 

@@ -30,6 +30,7 @@ class Wanted:
 
 
 _wanted: dict[str, Wanted] = {}
+_remarks: dict[str, str] = {}
 
 
 def note(name: str) -> None:
@@ -41,6 +42,11 @@ def note(name: str) -> None:
     places = _wanted.setdefault(name, Wanted(name, [])).places
     if place not in places:
         places.append(place)
+
+
+def remark(name: str, text: str) -> None:
+    """Say at the end, once, that something is there and does less than its name."""
+    _remarks[name] = text
 
 
 def _between(file: str) -> bool:
@@ -56,13 +62,14 @@ def missing() -> list[Wanted]:
 def forget() -> None:
     """Begin a new list."""
     _wanted.clear()
+    _remarks.clear()
 
 
 def report() -> str:
     """What was missing, a line for each name; empty if nothing was."""
-    if not _wanted:
-        return ""
-    return "\n".join(["asked for and not there:", *(f"  {wanted}" for wanted in missing())])
+    remarks = [f"{name}: {text}" for name, text in _remarks.items()]
+    lines = ["asked for and not there:", *(f"  {wanted}" for wanted in missing())] if _wanted else []
+    return "\n".join([*remarks, *lines])
 
 
 def explanation(name: str) -> str:

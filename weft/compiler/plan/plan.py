@@ -12,7 +12,7 @@ import numpy as np
 
 from ...kernels.llvm import jit
 from ...kernels.pool import get_pool
-from ...runtime import native
+from ...runtime import native, timing
 from ..fuse.loops import HostCall, Launch, Lowering
 from ..graph.bodies import Repeat
 from ..graph.geometry import Region, empty
@@ -250,7 +250,10 @@ class Plan:
         pool = get_pool(self.workers)
         for segment in self.segments:
             if isinstance(segment, int):
-                pool.run(segment, self.small)
+                if timing.listeners:
+                    self._run_told(pool, segment)
+                else:
+                    pool.run(segment, self.small)
                 self.check_indices()
             else:
                 self._call_host(segment)
@@ -259,6 +262,18 @@ class Plan:
             target = arguments[op.position] if isinstance(op, Argument) else state.tensor.array
             np.copyto(target, self.array_of(state.final))
         return results
+
+    def _run_told(self, pool: Any, segment: int) -> None:
+        """Run a table of kernels and tell listeners the time of each."""
+        table = next(t for t in self.native_tables if address(t) == segment)
+        times = np.zeros(int(table[0]), np.int64)
+        begin = time.perf_counter_ns()
+        pool.run_timed(segment, address(times))
+        for number, taken in zip(table[4::4].tolist(), times.tolist(), strict=True):
+            step = self.slots[number].step
+            operations = "+".join(dict.fromkeys(node.op.name for node in step.group.nodes))
+            timing.tell(f"{type(step.kernel).__name__}: {operations}", "kernel", begin, taken)
+            begin += taken
 
     def _call_host(self, step: HostCall) -> None:
         found = step.compute([self.array_of(v) for v in step.node.inputs])

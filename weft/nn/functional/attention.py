@@ -8,10 +8,12 @@ import weft
 
 from ...dtypes import bool_, dtype, float32
 from ...errors import DtypeError, InvalidValueError, ShapeError
+from ...ops.core.casting import lowered
 from ...ops.layers.attention import ATTENTION, attention_weights
 from ...ops.linalg.contract import AFFINE, LINEAR
 from ...ops.shape.shape import broadcast_shapes
 from ...refusal import reword
+from ...tape.modes import switches
 from ...tensor import Tensor
 from ._common import require_float, require_tensor, widened
 from .dropout import dropout
@@ -24,6 +26,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     try:
         require_tensor(input, "linear")
         require_tensor(weight, "linear", "weight")
+        if switches.casting:
+            input, weight, bias = lowered(input, weight, bias)
         sizes, form = tuple(input.shape), tuple(weight.shape)
         if not sizes or len(form) not in (1, 2) or sizes[-1] != form[-1]:
             raise ShapeError(
@@ -93,6 +97,8 @@ def scaled_dot_product_attention(
     `enable_gqa` repeats the heads of key and value to the number of query heads.
     Shape: (*, H, L, E), (*, H, S, E), (*, H, S, V), mask broadcasting to (*, H, L, S) → (*, H, L, V)
     """
+    if switches.casting:
+        query, key, value = lowered(query, key, value)
     _check_attention(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         key, value = (_repeated_heads(x, query.shape[-3]) for x in (key, value))

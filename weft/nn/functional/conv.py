@@ -6,9 +6,11 @@ from typing import Any
 
 from ...dtypes import bool_
 from ...errors import DtypeError, ShapeError
+from ...ops.core.casting import lowered
 from ...ops.core.operands import python_int
 from ...ops.layers.sliding import CONVOLVE, CONVOLVE_TRANSPOSED, FOLD, WINDOWS, window_counts
 from ...ops.shape.join import pad
+from ...tape.modes import switches
 from ...tensor import Tensor
 from ._arguments import batched, per_dimension, same_dtype, spatial, total
 
@@ -80,6 +82,8 @@ def _convolve(
     dilation: Any,
     groups: int,
 ) -> Tensor:
+    if switches.casting:
+        input, weight, bias = lowered(input, weight, bias)
     x, single = batched(input, n, name)
     stride = per_dimension(stride, n, name, "stride", 1)
     dilation = per_dimension(dilation, n, name, "dilation", 1)
@@ -226,6 +230,8 @@ def _transposed(
     groups: int,
     dilation: Any,
 ) -> Tensor:
+    if switches.casting:
+        input, weight, bias = lowered(input, weight, bias)
     x, single = batched(input, n, name)
     stride = per_dimension(stride, n, name, "stride", 1)
     padding = per_dimension(padding, n, name, "padding", 0)

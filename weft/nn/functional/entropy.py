@@ -8,11 +8,12 @@ import weft
 
 from ...dtypes import int64, uint8
 from ...errors import DtypeError, IndexRangeError, InvalidValueError, OptionError, ShapeError
+from ...ops.core.casting import raised
 from ...ops.core.together import together
 from ...ops.index.places import check_places
 from ...ops.layers.fused import CLASS_ENTROPY
 from ...tape.interpreter import interpreter_of
-from ...tape.modes import mode
+from ...tape.modes import mode, switches
 from ...tensor import Tensor
 from ._common import (
     any_true,
@@ -95,6 +96,8 @@ def binary_cross_entropy_with_logits(
     name = "binary_cross_entropy_with_logits"
     reduction = chosen_reduction(name, reduction, size_average, reduce)
     require_tensor(input, name)
+    if switches.casting:
+        input, target = raised(input, target)
     require_float(input, name)
     if target.shape != input.shape:
         raise ShapeError(
@@ -140,6 +143,8 @@ def cross_entropy(
     reduction = chosen_reduction(name, reduction, size_average, reduce)
     require_tensor(input, name)
     require_tensor(target, name, "target")
+    if switches.casting:
+        input, weight = raised(input, weight)
     if not 0.0 <= label_smoothing <= 1.0:
         raise InvalidValueError(f"{name}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     probabilities = target.shape == input.shape

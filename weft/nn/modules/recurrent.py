@@ -14,7 +14,9 @@ from typing import Any
 import weft
 
 from ...errors import ArgumentError, InvalidValueError, ShapeError, UnsupportedError
+from ...ops.core.casting import cast, uncast
 from ...ops.layers.recurrence import GRU_RECURRENCE, LSTM_RECURRENCE, TANH_RECURRENCE, State, lstm_step, unrolled
+from ...tape.modes import mode, switches
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -126,6 +128,9 @@ class RNNBase(Module):
     # -------------------------------------------------------------------------------------- computing
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        if switches.casting and mode.casting is not None:  # time loops stay in the type of the weights
+            with uncast():
+                return RNNBase.forward(self, cast(input, next(self.parameters()).dtype), hx)
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.ndim not in (2, 3):

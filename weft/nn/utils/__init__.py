@@ -1,7 +1,7 @@
 """Tools for modules and their parameters."""
 
 from ...runtime.lazy import later as _later
-from . import parametrizations, parametrize, rnn  # noqa: F401
+from . import parametrizations, parametrize, prune, rnn  # noqa: F401
 from .clip_grad import *  # noqa: F403
 from .convert_parameters import *  # noqa: F403
 from .fusion import *  # noqa: F403

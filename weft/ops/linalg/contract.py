@@ -19,6 +19,7 @@ from ...tape.interpreter import interpreter_of
 from ...tape.modes import Taken, mode, switches
 from ...tensor import Tensor, new, wrap
 from ..core import base
+from ..core.casting import lowered
 from ..core.operands import F32, F64, raise_rank
 from ..core.pointwise import NO_PARAMS
 from ..core.primitive import Contraction, summed_to
@@ -189,6 +190,8 @@ def _bias_slope(g: Tensor) -> Tensor:
 
 def product(input: Tensor, other: Tensor, name: str = "matmul") -> Tensor:
     """The matrix product: the shortest way for two float matrices, the general one for the rest."""
+    if switches.casting:
+        input, other = lowered(input, other)
     try:
         a, b = input.array, other.array
     except AttributeError:

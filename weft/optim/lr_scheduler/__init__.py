@@ -6,5 +6,6 @@ from .cycle import *  # noqa: F403
 from .decay import *  # noqa: F403
 from .plateau import *  # noqa: F403
 from .schedule import *  # noqa: F403
+from .schedule import LRScheduler as _LRScheduler  # noqa: F401
 
 __getattr__, __dir__ = _later(__name__)

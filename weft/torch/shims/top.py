@@ -2,16 +2,138 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ...errors import ConditionError
+import weft
+
+from ... import dtypes
+from ...errors import ArgumentError, ConditionError, OutOfMemoryError
 from ..version import VERSION as __version__
 from ..version import TorchVersion
+from .amp import autocast, get_autocast_dtype, is_autocast_enabled
+from .saving import load, save
 
-__all__ = ["TorchVersion", "__version__"]
+__all__ = [
+    "OutOfMemoryError",
+    "TorchVersion",
+    "__version__",
+    "autocast",
+    "channels_last_3d",
+    "compile",
+    "get_autocast_dtype",
+    "get_num_interop_threads",
+    "is_autocast_enabled",
+    "is_warn_always_enabled",
+    "layout",
+    "load",
+    "memory_format",
+    "range",
+    "save",
+    "set_default_tensor_type",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_warn_always",
+    "typename",
+]
+
+memory_format = layout = str  # Weft's are plain words
+channels_last_3d = "channels_last_3d"
+_counts = {"interop": 1}
 
 
 def _assert(condition: Any, message: str) -> None:
     """`assert`, as a function."""
     if not condition:
         raise ConditionError(message)
+
+
+def compile(model: Callable | None = None, *, fullgraph: bool = False, disable: bool = False, **options: Any) -> Any:
+    """`weft.compile`, which takes PyTorch's options; what cannot be traced runs as Python unless `fullgraph` is True."""
+    if model is None:
+        return lambda model: compile(model, fullgraph=fullgraph, disable=disable, **options)
+    if disable:
+        return model
+    return weft.compile(model, fullgraph=fullgraph, fallback="error" if fullgraph else "eager", **options)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default element type by the name of a class of tensors, 'torch.DoubleTensor'; those of cards mean the CPU."""
+    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
+    kinds = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16"}
+    last = name.rpartition(".")[2]
+    if last not in kinds:
+        raise ArgumentError(f"set_default_tensor_type: expected one of {', '.join(kinds)}, got {name!r}")
+    if ".cuda." in name:
+        weft.set_default_device("cuda")
+    dtypes.set_default_dtype(getattr(weft, kinds[last]))
+
+
+def typename(obj: Any) -> str:
+    """The name of the class of anything; of a tensor its type, as `Tensor.type` gives it."""
+    if isinstance(obj, weft.Tensor):
+        return obj.type().replace("weft.", "torch.")
+    kind = obj if isinstance(obj, type) else type(obj)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def range(start: float, end: float | None = None, step: float = 1, **options: Any) -> Any:
+    """start, start + step …, the end included."""
+    if end is None:
+        start, end = 0, start
+    return weft.arange(start, end + step / 2, step, **{"dtype": weft.get_default_dtype(), **options})
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` was told; Weft runs one operation at a time."""
+    return _counts["interop"]
+
+
+def set_num_interop_threads(number: int) -> None:
+    """Remembered only."""
+    _counts["interop"] = number
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: numbers below the smallest normal one are kept."""
+    return False
+
+
+def set_warn_always(b: bool) -> None:
+    """Remembered by nobody: Weft warns once for each line."""
+
+
+def is_warn_always_enabled() -> bool:
+    """Whether the same warning comes at every call."""
+    return False
+
+
+def is_distributed(tensor: Any) -> bool:
+    """Whether a tensor is a part of one over several processes."""
+    return False
+
+
+def _foreach(name: str) -> Callable:
+    def each(tensors: Sequence[Any], *others: Any, **options: Any) -> Any:
+        columns = [other if isinstance(other, (list, tuple)) else [other] * len(tensors) for other in others]
+        return [getattr(x, name)(*row, **options) for x, *row in zip(tensors, *columns, strict=True)]
+
+    each.__name__, each.__doc__ = f"_foreach_{name}", f"`Tensor.{name}` of each tensor of a list."
+    return each
+
+
+_NAMES = (
+    "add sub mul div neg sqrt abs exp log pow lerp addcmul addcdiv reciprocal sign clamp_min clamp_max maximum minimum"
+)
+for _name in [*_NAMES.split(), "norm", "zero_", "copy_", *(f"{_word}_" for _word in _NAMES.split())]:
+    globals()[f"_foreach_{_name}"] = _foreach(_name)
+
+
+def _shape_as_tensor(x: Any) -> Any:
+    return weft.tensor(list(x.shape), dtype=weft.int64)
+
+
+@contextlib.contextmanager
+def _nothing(*args: Any, **kwargs: Any) -> Iterator[None]:
+    yield

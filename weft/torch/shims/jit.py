@@ -1,0 +1,140 @@
+"""`torch.jit`: programs that script or trace their modules keep them as they are, which is what Weft runs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from ...nn.module import Module as ScriptModule
+from .. import wanting
+from .saving import load, save
+
+__all__ = [
+    "Attribute",
+    "Final",
+    "ScriptFunction",
+    "ScriptModule",
+    "annotate",
+    "export",
+    "fork",
+    "freeze",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "load",
+    "optimize_for_inference",
+    "optimized_execution",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "strict_fusion",
+    "trace",
+    "trace_module",
+    "unused",
+    "wait",
+]
+
+ScriptFunction = type(lambda: None)
+RecursiveScriptModule = ScriptModule
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
+isinstance = isinstance
+
+
+def _kept(name: str, obj: Any) -> Any:
+    wanting.remark(f"torch.jit.{name}", "it stays the Python that it is; weft.compile makes machine code of it")
+    return obj
+
+
+def script(obj: Any, *args: Any, **options: Any) -> Any:
+    """`obj` itself."""
+    return _kept("script", obj)
+
+
+def trace(func: Any, example_inputs: Any = None, *args: Any, **options: Any) -> Any:
+    """`func` itself: later calls are not bound to the way the example took."""
+    return _kept("trace", func)
+
+
+def trace_module(mod: Any, inputs: Any, *args: Any, **options: Any) -> Any:
+    """`mod` itself."""
+    return _kept("trace_module", mod)
+
+
+def freeze(mod: Any, *args: Any, **options: Any) -> Any:
+    """`mod` itself."""
+    return mod
+
+
+optimize_for_inference = freeze
+
+
+def _marker(fn: Any = None, **options: Any) -> Any:
+    """A decorator that changes nothing, with or without options."""
+    return fn if callable(fn) else lambda fn: fn
+
+
+ignore = unused = export = script_method = interface = script_if_tracing = _script_if_tracing = _marker
+_overload = _overload_method = _marker
+
+
+def is_scripting() -> bool:
+    """False: it is Python that runs."""
+    return False
+
+
+is_tracing = is_scripting
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+def Attribute(value: Any, type: Any = None) -> Any:
+    """The value."""
+    return value
+
+
+def fork(func: Callable, *args: Any, **kwargs: Any) -> Callable:
+    """The result, computed at once, for `wait`."""
+    return functools.partial(_identity, func(*args, **kwargs))
+
+
+def wait(future: Callable) -> Any:
+    """What `fork` computed."""
+    return future()
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool = True) -> Iterator[None]:
+    """Nothing changes."""
+    yield
+
+
+strict_fusion = optimized_execution
+
+
+def set_fusion_strategy(strategy: Any) -> None:
+    """Remembered by nobody."""
+
+
+def boolean_dispatch(
+    arg_name: str, arg_index: int, default: bool, if_true: Any, if_false: Any, *names: Any
+) -> Callable:
+    """A function that calls one of two, as an argument says."""
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.get(arg_name, args[arg_index] if len(args) > arg_index else default)
+        return (if_true if wanted else if_false)(*args, **kwargs)
+
+    return chosen
