@@ -45,6 +45,7 @@ from .ops.core.register import explained as _explained
 from .ops.create.sample import Generator, default_generator  # noqa: F401
 from .ops.create.typed import TYPED as _TYPED
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
+from .runtime.companions import introduce as _introduce
 from .runtime.lazy import later as _later
 from .runtime.memory import keep_freed_memory as _keep_freed_memory
 from .runtime.settings import *  # noqa: F403
@@ -143,6 +144,7 @@ def _space(name: str) -> _types.ModuleType:
 
 _publish()
 _keep_freed_memory()
+_introduce()
 # Pickles of tensors that were made when these modules had other names still say so.
 _sys.modules["weft.dtype"], _sys.modules["weft.borders"] = _dtypes, _protocols
 __getattr__, __dir__ = _later(

@@ -53,6 +53,7 @@ from weft.nn.functional.pool import adaptive_avg_pool1d as adaptive_avg_pool1d
 from weft.nn.functional.pool import adaptive_max_pool1d as adaptive_max_pool1d
 from weft.nn.functional.native import affine_grid_generator as affine_grid_generator
 from weft.nn.functional.dropout import alpha_dropout as alpha_dropout
+from weft import amp as amp
 from weft.runtime.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from weft import array_api as array_api
 from weft import audio as audio
@@ -146,6 +147,7 @@ from weft.nn.functional.spatial import pixel_unshuffle as pixel_unshuffle
 from weft.nn.functional.loss import poisson_nll_loss as poisson_nll_loss
 from weft.nn.functional.activation import prelu as prelu
 from weft.show import printoptions as printoptions
+from weft import profiler as profiler
 from weft.dtypes import promote_types as promote_types
 from weft import recipes as recipes
 from weft.nn.functional.norm import rms_norm as rms_norm

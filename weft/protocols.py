@@ -211,6 +211,12 @@ class Borders:
             raise ExportError("__dlpack__: can't export a tensor that requires gradient; use tensor.detach()")
         return exported(self.numpy(), stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the Python Array-API standard, for tensors."""
+        from .array_api.of_tensors import namespace
+
+        return namespace(api_version)
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._window().__dlpack_device__()
 

@@ -52,6 +52,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("errors", "runtime.missing"): "the text of an error about a missing name is made when it is printed",
     ("protocols", "tensor"): "a part of the class Tensor, which has to make tensors",
     ("ops.core.base", "compiler.eager"): "large arrays in eager code run as plans; looked up when the first one comes",
+    ("protocols", "array_api.of_tensors"): "what `__array_namespace__` gives to libraries that ask for it",
     ("nn.module", "inspect.summary"): "`module.summary()` is a door to inspect; PyTorch has no such method",
     (
         "compiler.tracing.surroundings",

@@ -55,6 +55,7 @@ from weft.nn.beyond.scores import CosineScore as CosineScore
 from weft.nn.modules.distance import CosineSimilarity as CosineSimilarity
 from weft.nn.beyond.recurrent_variants import CoupledLSTM as CoupledLSTM
 from weft.nn.modules.loss import CrossEntropyLoss as CrossEntropyLoss
+from weft.nn.data_parallel import DataParallel as DataParallel
 from weft.nn.beyond.skip import DenselyConnected as DenselyConnected
 from weft.nn.beyond.conv_blocks import DepthwiseSeparableConv2d as DepthwiseSeparableConv2d
 from weft.nn.beyond.scores import DotScore as DotScore
@@ -261,8 +262,14 @@ from weft.nn import parallel as parallel
 from weft.nn.beyond.softmax_tree import path_lengths as path_lengths
 from weft.nn.beyond.sparse_attention import positive_elu as positive_elu
 from weft.nn.beyond.search import recall_curve as recall_curve
+from weft.nn.module_hooks import register_module_full_backward_hook as register_module_backward_hook
+from weft.nn.module_hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
 from weft.nn.module_hooks import register_module_forward_hook as register_module_forward_hook
 from weft.nn.module_hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+from weft.nn.module_hooks import register_module_full_backward_hook as register_module_full_backward_hook
+from weft.nn.module_hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
+from weft.nn.module_hooks import register_module_module_registration_hook as register_module_module_registration_hook
+from weft.nn.module_hooks import register_module_parameter_registration_hook as register_module_parameter_registration_hook
 from weft.nn.beyond.position import relative_position_bucket as relative_position_bucket
 from weft.nn.beyond.position import relative_positions as relative_positions
 from weft.nn.beyond.position import rotate_by_position as rotate_by_position

@@ -187,7 +187,9 @@ class Module(ModuleState, ModuleHooks, PartHolder):
                     f"cannot assign non-leaf Tensor to parameter {name!r}; model parameters must be created explicitly: "
                     "use .detach() first"
                 )
-        self._parameters[name] = registered(self, "parameter", name, param) if registration_hooks else param
+        if registration_hooks and param is not None:
+            param = registered(self, "parameter", name, param)
+        self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is saved with the module but not trained."""

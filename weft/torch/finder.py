@@ -66,11 +66,12 @@ class Alias(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         for home in self.__homes__:
+            module = importlib.import_module(home)
             try:
-                found = getattr(importlib.import_module(home), name)
+                found = getattr(module, name)
             except (AttributeError, ImportError):
                 continue
-            if not isinstance(found, ModuleType):
+            if not isinstance(found, ModuleType) or (name in getattr(module, "__all__", ()) and not _is_weft(found)):
                 self.__dict__[name] = found
                 return found
         if homes_of(f"{self.__name__}.{name}"):
@@ -83,6 +84,10 @@ class Alias(ModuleType):
     def __dir__(self) -> list[str]:
         listed = {name for home in self.__homes__ for name in dir(importlib.import_module(home))}
         return sorted({*listed, *self.__dict__})
+
+
+def _is_weft(module: ModuleType) -> bool:
+    return module.__name__.partition(".")[0] == "weft"
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -13,6 +13,7 @@ from weft.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weight
 from weft.nn.utils.convert_parameters import parameters_to_vector as parameters_to_vector
 from weft.nn.utils import parametrizations as parametrizations
 from weft.nn.utils import parametrize as parametrize
+from weft.nn.utils import prune as prune
 from weft.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
 from weft.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
 from weft.nn.utils import rnn as rnn
