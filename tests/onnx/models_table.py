@@ -1,4 +1,4 @@
-"""Small models of every supervised family with their arguments, and which axes of these are dynamic."""
+"""Small models of every supervised family, and networks of generative ones, with their arguments, and which axes of these are dynamic."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import weft
 from tests.models import hf_cases, test_vision_training
 from weft import nn
+from weft.models import adversarial, autoencoders, diffusion, flows, variational
 from weft.models import supervised as models
 
 SMALL = {"num_hidden_layers": 1, "n_layers": 1, "n_layer": 1, "num_layers": 1, "attention_types": None}
@@ -114,9 +115,38 @@ def _hugging_face(case: hf_cases.Case) -> Entry:
     return Entry(make, inputs, axes)
 
 
+def timed(make: Callable[[], Any], *shape: int) -> Entry:
+    """A network of a diffusion: what is noisy, and when."""
+    inputs = lambda b, t: {"x": _floats(b, *shape), "t": np.arange(1, b + 1) * 50}
+    return Entry(make, inputs, {"x": BATCH, "t": BATCH})
+
+
+def images(make: Callable[[], Any], *shape: int, name: str = "x") -> Entry:
+    return Entry(make, lambda b, t: {name: _floats(b, *shape)}, {name: BATCH})
+
+
+GENERATIVE = {
+    "deep autoencoder": images(lambda: autoencoders.DeepAutoencoder(6, [8], 3), 6),
+    "linear autoencoder": images(lambda: autoencoders.LinearAutoencoder(6, 3), 6),
+    "tied autoencoder": images(lambda: autoencoders.TiedAutoencoder(6, [5, 3]), 6),
+    "convolutional autoencoder": images(lambda: autoencoders.ConvolutionalAutoencoder((1, 8, 8), [4, 4], 3), 1, 8, 8),
+    "recurrent autoencoder": images(lambda: autoencoders.RecurrentAutoencoder(3, 4, 2, 5), 5, 3),
+    "vae encoder": images(lambda: variational.DenseVAE(6, [8], 3).encoder, 6),
+    "vae decoder": images(lambda: variational.DenseVAE(6, [8], 3).decoder, 3),
+    "vq-vae encoder": images(lambda: variational.ConvolutionalVQVAE((1, 8, 8), 8, 4, 4).encoder, 1, 8, 8, name="input"),
+    "dcgan generator": images(lambda: adversarial.DCGenerator(4, 1, 8, 4), 4, name="z"),
+    "dcgan discriminator": images(lambda: adversarial.DCDiscriminator(1, 8, 4), 1, 8, 8),
+    "masked network": images(lambda: flows.MaskedNetwork(4, 2, (8,)), 4),
+    "planar map": images(lambda: flows.Planar(4), 4),
+    "coupling": images(lambda: flows.RowCoupling(4, (8,)), 4),
+    "maf": images(lambda: flows.MAF(4, (8,)), 4),
+    "unet": timed(lambda: diffusion.UNet(2, 8, (1, 2), attention=(1,), out_channels=4), 2, 8, 8),
+    "dit": timed(lambda: diffusion.DiT(2, 8, patch=4, features=16, layers=2, heads=2), 2, 8, 8),
+    "point network": timed(lambda: diffusion.PointNetwork(3, 8, 2), 3),
+}
 _LINES = {"input_ids", "attention_mask", "token_type_ids", "decoder_input_ids", "decoder_attention_mask"}
 TRANSFORMERS = {name: _hugging_face(case) for name, case in hf_cases.CASES.items() if hasattr(models, case.name)}
-TABLE: dict[str, Entry] = {**CLASSICAL, **VISION, **SEQUENCES, **TRANSFORMERS}
+TABLE: dict[str, Entry] = {**CLASSICAL, **VISION, **SEQUENCES, **TRANSFORMERS, **GENERATIVE}
 
 
 def tensors(arrays: dict[str, np.ndarray]) -> dict[str, weft.Tensor]:
