@@ -70,7 +70,7 @@ def contest(name: str, rounds: int, threads: int) -> None:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     given = {session.get_inputs()[0].name: x.numpy()}
-    loaded = weft.compile(weft.onnx.load(content).eval())
+    loaded = weft.compile(weft.onnx.load(content, frozen=True))
     calls = {"weft": lambda: loaded(x), "onnxruntime": lambda: session.run(None, given)}
     with weft.no_grad():
         ours, theirs = loaded(x), session.run(None, given)[0]

@@ -15,6 +15,7 @@ from ..io.atomic import Source, contents
 from ..io.bounded import brief
 from ..io.errors import HeaderError, OversizeError, TruncatedError
 from ..runtime.extras import extra
+from .freezing import freeze
 from .module import Graph, Names, OnnxModule, Operator
 from .operators import find
 from .schema import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, attribute_value
@@ -28,13 +29,14 @@ MOST_NODES = 500_000
 DEEPEST = 40  # functions and graphs inside of each other
 
 
-def load(source: Source | bytes) -> OnnxModule:
+def load(source: Source | bytes, *, frozen: bool = False) -> OnnxModule:
     """A module that computes what the ONNX file `source` (a path, bytes or an open file) describes.
 
     Initialisers that are floats are its parameters, under their names in the file; running statistics and settings of
     operators are buffers. It trains, compiles and can be watched like any module. Reading needs no other package, runs nothing
     of the file, and refuses what is damaged (`weft.io.FileFormatError`). Files of opsets before 7 are converted by the
-    `onnx` package, where that is installed. An operator that is not there is named, with its opset and node.
+    `onnx` package, where that is installed. An operator that is not there is named, with its opset and node. `frozen`: for
+    use alone; weights become constants, and what depends on nothing else is computed once, here.
 
     >>> import weft
     >>> model = weft.nn.Sequential(weft.nn.Linear(4, 3), weft.nn.Tanh())
@@ -46,7 +48,8 @@ def load(source: Source | bytes) -> OnnxModule:
     model, external = read_model(source)
     if _opsets(model.opset_import).get("", OLDEST) < OLDEST:
         model = _converted(model)
-    return _Loader(model, external).module()
+    made = _Loader(model, external).module()
+    return freeze(made) if frozen else made
 
 
 def read_model(source: Source | bytes) -> tuple[ModelProto, External]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import weft
 
 from ...nn import functional as F
 from ...ops.layers.recurrence import GRU_RECURRENCE, LSTM_RECURRENCE, TANH_RECURRENCE
 from ...tensor import Tensor
 from .activation import hard_sigmoid
-from .registry import rule
+from .registry import as_tensor, rule
 
 Cell = Callable[..., tuple[Tensor, ...]]
 _ACTIVATIONS: dict[str, Callable[[Tensor, float | None, float | None], Tensor]] = {
@@ -105,8 +107,9 @@ class _Layer:
 
     def joined(self, found: Sequence[tuple[Tensor, tuple[Tensor, ...]]]) -> tuple[Tensor, ...]:
         """(T, D, B, H) and the final states (D, B, H), or with the batch first."""
-        outputs = weft.stack([y for y, _ in found], 1)
-        finals = [weft.stack(parts) for parts in zip(*(state for _, state in found), strict=True)]
+        join = lambda parts, axis: parts[0].unsqueeze(axis) if len(parts) == 1 else weft.stack(parts, axis)
+        outputs = join([y for y, _ in found], 1)
+        finals = [join(list(parts), 0) for parts in zip(*(state for _, state in found), strict=True)]
         if not self.layout:
             return outputs, *finals
         return outputs.permute(2, 0, 1, 3), *(f.transpose(0, 1) for f in finals)
@@ -116,22 +119,31 @@ _WITH_ALPHA = {"Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigm
 _WITH_BETA = {"Affine", "ScaledTanh", "HardSigmoid"}
 
 
-def _reordered(x: Tensor, order: Sequence[int]) -> Tensor:
-    """Gates in another order along dimension 0."""
+def _reordered(x: Any, order: Sequence[int]) -> Any:
+    """Gates in another order along dimension 0; of constants at once, not at every call."""
+    if isinstance(x, np.ndarray):
+        parts = np.split(x, len(order), 0)
+        return np.concatenate([parts[k] for k in order], 0)
     parts = x.chunk(len(order), 0)
     return weft.cat([parts[k] for k in order], 0)
 
 
-def _halves(b: Tensor | None, number: int) -> tuple[Tensor | None, Tensor | None]:
+def _halves(b: Any, number: int) -> tuple[Any, Any]:
     """The biases of the input and of the state."""
-    return (None, None) if b is None else tuple(b[number].chunk(2))  # type: ignore[return-value]
+    if b is None:
+        return None, None
+    return tuple(np.split(b[number], 2) if isinstance(b, np.ndarray) else b[number].chunk(2))
 
 
-def _plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+def _plus(a: Any, b: Any) -> Any:
     return None if a is None or b is None else a + b
 
 
-@rule("RNN", fixed=(4,))
+def _tensors(*values: Any) -> list[Any]:
+    return [as_tensor(value) for value in values]
+
+
+@rule("RNN", raw=True, fixed=(4,))
 def rnn(
     x: Tensor,
     w: Tensor,
@@ -149,24 +161,26 @@ def rnn(
     layout: int = 0,
 ) -> tuple[Tensor, ...]:
     """h' = f(W x + R h + b)."""
+    x, lengths, h = _tensors(x, lengths, h)
     layer = _Layer(x, direction, layout, lengths, activations, ["Tanh"], activation_alpha, activation_beta, clip)
     found = []
     for k, reverse in enumerate(layer.reverse):
-        bias, state = _plus(*_halves(b, k)), layer.state(h, k, r.shape[-1])
+        bias, state = as_tensor(_plus(*_halves(b, k))), layer.state(h, k, r.shape[-1])
+        inner, outer = _tensors(w[k], r[k])
         if layer.simple:
             rows, sizes = layer.rows()
-            y, final = TANH_RECURRENCE(F.linear(rows, w[k], bias), state, r[k], **sizes, reverse=reverse, relu=False)[
+            y, final = TANH_RECURRENCE(F.linear(rows, inner, bias), state, outer, **sizes, reverse=reverse, relu=False)[
                 :2
             ]
             found.append((y.reshape(*layer.x.shape[:2], -1), (final,)))
             continue
         (f,) = layer.activations(k)
-        step = lambda x, h, k=k, bias=bias, f=f: (f(F.linear(x, w[k], bias) + h @ r[k].mT),)
+        step = lambda x, h, inner=inner, outer=outer, bias=bias, f=f: (f(F.linear(x, inner, bias) + h @ outer.mT),)
         found.append(layer.run(k, step, (state,)))
     return layer.joined(found)
 
 
-@rule("GRU", fixed=(4,))
+@rule("GRU", raw=True, fixed=(4,))
 def gru(
     x: Tensor,
     w: Tensor,
@@ -186,12 +200,13 @@ def gru(
 ) -> tuple[Tensor, ...]:
     """z, r = σ(…), n = tanh(W x + r (R h)), or R (r h) unless `linear_before_reset`; h' = (1 − z) n + z h."""
     defaults = ["Sigmoid", "Tanh"]
+    x, lengths, h = _tensors(x, lengths, h)
     layer = _Layer(x, direction, layout, lengths, activations, defaults, activation_alpha, activation_beta, clip)
     found = []
     for k, reverse in enumerate(layer.reverse):
         state, (inner, outer) = layer.state(h, k, r.shape[-1]), _halves(b, k)
         if layer.simple and linear_before_reset:
-            turn = lambda t: None if t is None else _reordered(t, (1, 0, 2))  # z r n → r z n
+            turn = lambda t: None if t is None else as_tensor(_reordered(t, (1, 0, 2)))  # z r n → r z n
             rows, sizes = layer.rows()
             weights = (turn(r[k]),) if outer is None else (turn(r[k]), turn(outer))
             y, final = GRU_RECURRENCE(
@@ -199,7 +214,7 @@ def gru(
             )[:2]
             found.append((y.reshape(*layer.x.shape[:2], -1), (final,)))
             continue
-        step = _gru_step(w[k], r[k], inner, outer, layer.activations(k), bool(linear_before_reset))
+        step = _gru_step(*_tensors(w[k], r[k], inner, outer), layer.activations(k), bool(linear_before_reset))
         found.append(layer.run(k, step, (state,)))
     return layer.joined(found)
 
@@ -222,7 +237,7 @@ def _gru_step(w: Tensor, r: Tensor, inner: Any, outer: Any, functions: Sequence[
     return step
 
 
-@rule("LSTM", fixed=(4,))
+@rule("LSTM", raw=True, fixed=(4,))
 def lstm(
     x: Tensor,
     w: Tensor,
@@ -244,19 +259,22 @@ def lstm(
 ) -> tuple[Tensor, ...]:
     """c' = f c + i g, h' = o tanh(c'), gates in the order i, o, f, g, with peepholes `p` into c (in the order i, o, f)."""
     defaults = ["Sigmoid", "Tanh", "Tanh"]
+    x, lengths, h, c, p = _tensors(x, lengths, h, c, p)
     layer = _Layer(x, direction, layout, lengths, activations, defaults, activation_alpha, activation_beta, clip)
     found = []
     for k, reverse in enumerate(layer.reverse):
         state = layer.state(h, k, r.shape[-1]), layer.state(c, k, r.shape[-1])
         bias = _plus(*_halves(b, k))
         if layer.simple and p is None and not input_forget:
-            turn = lambda t: None if t is None else _reordered(t, (0, 2, 3, 1))  # i o f g → i f g o
+            turn = lambda t: None if t is None else as_tensor(_reordered(t, (0, 2, 3, 1)))  # i o f g → i f g o
             rows, sizes = layer.rows()
             gates = F.linear(rows, turn(w[k]), turn(bias))
             y, *final = LSTM_RECURRENCE(gates, *state, turn(r[k]), **sizes, reverse=reverse)[:3]
             found.append((y.reshape(*layer.x.shape[:2], -1), tuple(final)))
             continue
-        step = _lstm_step(w[k], r[k], bias, None if p is None else p[k], layer.activations(k), bool(input_forget))
+        step = _lstm_step(
+            *_tensors(w[k], r[k], bias), None if p is None else p[k], layer.activations(k), bool(input_forget)
+        )
         found.append(layer.run(k, step, state))
     return layer.joined(found)
 
