@@ -2,7 +2,7 @@
 
     python handbook/make_pictures.py [page …]
 
-Only data that come with Weft are used.
+Only data that come with Weft are used, but for graphs.md, which reads the karate club and Cora from $WEFT_DATA.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from pathlib import Path
 
@@ -12,6 +13,8 @@ HANDBOOK = Path(__file__).parents[2] / "handbook"
 PAGES = sorted(HANDBOOK.glob("*.md"))
 SHOWN = re.compile(r"!\[[^\]]+\]\((pictures/[\w.]+)\)")
 LARGEST = 60 * 1024  # bytes of a picture
+OF_FILES = {"graphs"}  # pages that read sets which do not come with Weft
+REAL = Path(os.environ.get("WEFT_DATA") or HANDBOOK.parents[1] / "shared" / "data")
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +53,12 @@ def test_every_picture_is_shown_by_a_page():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_runs_and_makes_its_pictures(page, maker, tmp_path, capsys):
+def test_page_runs_and_makes_its_pictures(page, maker, tmp_path, capsys, monkeypatch):
     before = Path.cwd()
+    if page.stem in OF_FILES:
+        if not REAL.is_dir():
+            pytest.skip("the real files are not there; set WEFT_DATA")
+        monkeypatch.setenv("WEFT_DATA", str(REAL))
     maker.run(page, tmp_path)
     made = {f"pictures/{file.name}" for file in (tmp_path / "pictures").iterdir()}
     assert made == set(SHOWN.findall(page.read_text(encoding="utf-8")))

@@ -58,10 +58,11 @@ class Links(Recipe):
             rows.append(learner.learned(seed))
             run.folder.append({"kind": "run", "seed": seed, **rows[-1]})
         means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-        spread = {
-            f"{name}_deviation": float(np.std([row[name] for row in rows], ddof=1)) for name in ("test_auc", "test_ap")
-        }
-        return means | (spread if len(rows) > 1 else {}) | {"runs": len(rows)}, None
+        spread = {}
+        if len(rows) > 1:
+            columns = {name: [row[name] for row in rows] for name in ("test_auc", "test_ap")}
+            spread = {f"{name}_deviation": float(np.std(values, ddof=1)) for name, values in columns.items()}
+        return means | spread | {"runs": len(rows)}, None
 
 
 class LinkLearner:
