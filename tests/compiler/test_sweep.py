@@ -1,10 +1,17 @@
-"""Sweeps over arrays that no cache holds: stores past the caches, at any alignment and length."""
+"""Stores: past the caches where none holds the arrays, at any alignment and length; and of the last few lanes."""
+
+import ctypes
 
 import numpy as np
 import pytest
 
 import weft
+from weft.kernels.llvm import jit
+from weft.kernels.llvm.builder import Function
 from weft.kernels.llvm.jit import Target
+from weft.kernels.llvm.values import type_of
+
+from .kernel_runs import TARGETS
 
 LONG = 2**22  # two arrays in and one out pass the threshold
 
@@ -33,3 +40,21 @@ def test_only_large_sweeps_use_them(length, past):
     plan = next(iter(compiled.plans.values()))[0].plan
     texts = [slot.step.kernel.text("kernel", Target.host()) for slot in plan.slots]
     assert len(texts) == 1 and ("nontemporal" in texts[0]) == past
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64, np.float32, np.float64])
+def test_known_tails_store_their_lanes_and_no_other(target, dtype):
+    """Every number of lanes from none to all, also of a byte each."""
+    chosen, lanes = jit.Target.named(target), 8
+    key = f"tails {target} {np.dtype(dtype)}"
+    f = Function(jit.symbol(key), chosen)
+    kind = type_of(np.dtype(dtype))
+    for count in range(lanes + 1):
+        value = f.load(f.arg(0), 0, kind, lanes)
+        f.store(value, f.arg(1), f.index(16 * count), f.tail_mask(lanes, count))
+    given, out = np.ones(lanes, dtype), np.zeros((lanes + 1, 16), dtype)
+    handle = jit.build({key: f.text}, chosen)[key]
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(handle.address)
+    entry((ctypes.c_int64 * 2)(given.ctypes.data, out.ctypes.data), None, 0, 1)
+    np.testing.assert_array_equal(out, np.arange(16) < np.arange(lanes + 1)[:, None])

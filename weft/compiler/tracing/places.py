@@ -28,12 +28,14 @@ class Place:
 
     def get(self) -> Any:
         holder = self.holder
-        if isinstance(holder, dict):
-            return dict.get(holder, self.key, MISSING)
-        if isinstance(holder, (list, deque)):
-            return holder[self.key] if self.key < len(holder) else MISSING
         try:
-            return holder.cell_contents if isinstance(holder, types.CellType) else getattr(holder, self.key)
+            if holder.__class__ is types.CellType:  # the most frequent kind, asked for at every call of a plan
+                return holder.cell_contents
+            if isinstance(holder, dict):
+                return dict.get(holder, self.key, MISSING)
+            if isinstance(holder, (list, deque)):
+                return holder[self.key] if self.key < len(holder) else MISSING
+            return getattr(holder, self.key)
         except (ValueError, AttributeError):
             return MISSING
 

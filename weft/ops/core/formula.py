@@ -9,6 +9,7 @@ from typing import Any
 
 from ...dtypes import dtype
 from ...sizes import Size
+from ...tape.modes import switches
 from ...tensor import Tensor
 
 __all__ = ["DROP", "LOOK", "SAVE", "Meta", "formula_reads"]
@@ -24,10 +25,11 @@ class Meta:
 
     def __init__(self, tensor: Tensor) -> None:
         try:
-            array = tensor.array
-            self.sizes, self.kind = array.shape, array.dtype
+            seen = tensor if switches.interpreting else tensor.array  # who stands over it is told
         except AttributeError:  # a transform keeps its values to itself
-            self.sizes, self.kind = tensor.shape, tensor.dtype.np
+            seen = tensor
+        kind = seen.dtype
+        self.sizes, self.kind = seen.shape, kind.np if kind.__class__ is dtype else kind
 
     @property
     def shape(self) -> Size:
