@@ -43,7 +43,7 @@ new = object.__new__
 BOOLEAN = np.dtype(np.bool_)
 ONE_NEEDS = (True,)
 NO_PARAMS: dict[str, Any] = {}
-NEEDS = {(a, b): (a, b) for a in (False, True) for b in (False, True)}  # one object for each pair
+BOTH_NEED, FIRST_NEEDS, SECOND_NEEDS = (True, True), (True, False), (False, True)
 
 
 class Elementwise(Primitive, abstract=True):
@@ -205,7 +205,7 @@ class Elementwise(Primitive, abstract=True):
             out = new(Tensor)
             out.array = r if r.__class__ is ndarray else np.asarray(r)
             if (x_needs or y_needs) and differentiable and mode.grad:
-                note(out, (x, y), NEEDS[x_needs, y_needs])
+                note(out, (x, y), BOTH_NEED if x_needs and y_needs else FIRST_NEEDS if x_needs else SECOND_NEEDS)
             elif switches.inferring and mode.inference:
                 out._inference = True
             return out
@@ -237,18 +237,18 @@ class Elementwise(Primitive, abstract=True):
             x, y = inputs
             shape = out.array.shape
             first = second = None
-            if needs[0]:
+            if needs is not SECOND_NEEDS:
                 first = x.node
                 if first is None:
                     first = x
                 if x.array.shape != shape:
-                    node.shapes = (x.array.shape, y.array.shape if needs[1] else shape)
-            if needs[1]:
+                    node.shapes = (x.array.shape, shape if needs is FIRST_NEEDS else y.array.shape)
+            if needs is not FIRST_NEEDS:
                 second = y.node
                 if second is None:
                     second = y
                 if y.array.shape != shape:
-                    node.shapes = (x.array.shape if needs[0] else shape, y.array.shape)
+                    node.shapes = (shape if needs is SECOND_NEEDS else x.array.shape, y.array.shape)
             node.edges = (first, second)
         if not keeps:
             node.saved = keep_inputs
