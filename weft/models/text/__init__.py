@@ -8,6 +8,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "generation": ("GenerationConfig",),
     "markov": ("MarkovModel",),
     "sentences": ("SentenceEncoder",),
+    "streaming": ("StopStrings", "TextIteratorStreamer", "TextStreamer"),
     "translation": ("TranslationTransformer",),
     "word2vec": ("Word2Vec", "cbow_windows", "skipgram_pairs", "subsample"),
     "word_vectors": ("WordVectors",),

@@ -10,6 +10,9 @@ from weft.tensor import Tensor
 from weft.models.text.generation import GenerationConfig as GenerationConfig
 from weft.models.text.markov import MarkovModel as MarkovModel
 from weft.models.text.sentences import SentenceEncoder as SentenceEncoder
+from weft.models.text.streaming import StopStrings as StopStrings
+from weft.models.text.streaming import TextIteratorStreamer as TextIteratorStreamer
+from weft.models.text.streaming import TextStreamer as TextStreamer
 from weft.models.text.translation import TranslationTransformer as TranslationTransformer
 from weft.models.text.word2vec import Word2Vec as Word2Vec
 from weft.models.text.word_vectors import WordVectors as WordVectors
@@ -26,11 +29,12 @@ from weft.models.text.decoding import recomputing as recomputing
 from weft.models.text.decoding import sample as sample
 from weft.models.text import sentences as sentences
 from weft.models.text.word2vec import skipgram_pairs as skipgram_pairs
+from weft.models.text import streaming as streaming
 from weft.models.text.word2vec import subsample as subsample
 from weft.models.text import translation as translation
 from weft.models.text import word2vec as word2vec
 from weft.models.text import word_vectors as word_vectors
-__all__ = ['GenerationConfig', 'MarkovModel', 'SentenceEncoder', 'TranslationTransformer', 'Word2Vec', 'WordVectors', 'beam_search', 'cbow_windows', 'compiled_steps', 'fixed_capacity', 'generate', 'greedy_search', 'recomputing', 'sample', 'skipgram_pairs', 'subsample']
+__all__ = ['GenerationConfig', 'MarkovModel', 'SentenceEncoder', 'StopStrings', 'TextIteratorStreamer', 'TextStreamer', 'TranslationTransformer', 'Word2Vec', 'WordVectors', 'beam_search', 'cbow_windows', 'compiled_steps', 'fixed_capacity', 'generate', 'greedy_search', 'recomputing', 'sample', 'skipgram_pairs', 'subsample']
 def beam_search(step: Step, tokens: Tensor, state: Any = None, *, num_beams: int = 4, max_new_tokens: int = 20, eos_token_id: Ends = None, pad_token_id: int | None = None, length_penalty: float = 1.0, early_stopping: bool | str = False, num_return_sequences: int = 1, **rules: Any) -> BeamResult:
     """The best of `num_beams` continuations that are followed side by side; score = Σ log p / length^length_penalty.
 

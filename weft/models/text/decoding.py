@@ -25,6 +25,7 @@ from ...tape.modes import no_grad
 from ...tensor import Tensor
 from ...utils.pytree import tree_map
 from .processors import Ends, Processor, Rules, among, keep_top_k, keep_top_p
+from .streaming import Streamer
 
 __all__ = [
     "BeamResult",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
+Stopping = Callable[[Tensor], Tensor]
 NEVER = -1e9  # the score of what must not be chosen; finite, so that sums and penalties of it stay numbers
 
 
@@ -58,16 +60,21 @@ def greedy_search(
     max_new_tokens: int = 20,
     eos_token_id: Ends = None,
     pad_token_id: int | None = None,
+    streamer: Streamer | None = None,
+    stopping: Stopping | None = None,
     **rules: Any,
 ) -> Tensor:
-    """The most probable token, again and again, until every row has an end token. Shape: (B, T) → (B, ≤ T + new)"""
+    """The most probable token, again and again, until every row has an end token. Shape: (B, T) → (B, ≤ T + new)
+
+    streamer: told of tokens as they come. stopping: all tokens so far (B, T) → which rows end here, (B,) bool.
+    """
     ends = _checked(tokens, max_new_tokens, eos_token_id)
     process = Rules(**rules).processor(tokens.shape[1], max_new_tokens, ends)
 
     def choose(logits: Tensor, seen: Tensor) -> Tensor:
         return process(logits, seen).argmax(-1)
 
-    return _extend(step, tokens, state, choose, max_new_tokens, ends, pad_token_id)
+    return _extend(step, tokens, state, choose, max_new_tokens, ends, pad_token_id, streamer, stopping)
 
 
 def sample(
@@ -82,11 +89,13 @@ def sample(
     top_k: int = 0,
     top_p: float = 1.0,
     generator: weft.Generator | None = None,
+    streamer: Streamer | None = None,
+    stopping: Stopping | None = None,
     **rules: Any,
 ) -> Tensor:
     """Tokens drawn from softmax(logits / temperature), cut to the top_k best and then to the nucleus of mass top_p.
 
-    top_k = 0 and top_p = 1 cut nothing. Shape: (B, T) → (B, ≤ T + new)
+    top_k = 0 and top_p = 1 cut nothing; streamer, stopping: see `greedy_search`. Shape: (B, T) → (B, ≤ T + new)
     """
     if temperature <= 0:
         raise OptionError(f"sample: temperature must be greater than 0, got {temperature}; 0 is greedy_search")
@@ -99,7 +108,7 @@ def sample(
         chances = keep_top_p(keep_top_k(logits, top_k), top_p).softmax(-1)
         return weft.multinomial(chances, 1, generator=generator).squeeze(-1)  # (B, 1) → (B,)
 
-    return _extend(step, tokens, state, choose, max_new_tokens, ends, pad_token_id)
+    return _extend(step, tokens, state, choose, max_new_tokens, ends, pad_token_id, streamer, stopping)
 
 
 @no_grad()
@@ -111,19 +120,29 @@ def _extend(
     max_new_tokens: int,
     ends: Sequence[int],
     pad_token_id: int | None,
+    streamer: Streamer | None,
+    stopping: Stopping | None,
 ) -> Tensor:
     """Append choose(logits, tokens so far) until all rows have ended; ended rows get padding."""
-    padding = _padding(pad_token_id, ends)
+    padding, may_end = _padding(pad_token_id, ends), bool(ends) or stopping is not None
+    if streamer is not None:
+        streamer.put(tokens)
     ended, new = weft.zeros(len(tokens), dtype=weft.bool), tokens
     for _ in range(max_new_tokens):
         logits, state = _scored(step, new, state)
         chosen = choose(logits, tokens)
-        chosen = chosen.masked_fill(ended, padding) if ends else chosen
+        chosen = chosen.masked_fill(ended, padding) if may_end else chosen
         new = chosen.unsqueeze(-1)  # (B, 1)
         tokens = weft.cat([tokens, new], -1)
+        if streamer is not None:
+            streamer.put(chosen)
         ended = ended | among(chosen, ends)
-        if ends and bool(ended.all()):
+        if stopping is not None:
+            ended = ended | stopping(tokens)
+        if may_end and bool(ended.all()):
             break
+    if streamer is not None:
+        streamer.end()
     return tokens
 
 
@@ -277,7 +296,13 @@ def generate(
     """
     if do_sample and num_beams > 1:
         raise OptionError("generate: do_sample and num_beams > 1 exclude each other")
+    watched = [name for name in ("streamer", "stopping") if options.get(name) is not None]
+    if watched and num_beams > 1:
+        raise OptionError(
+            f"generate: {', '.join(watched)} (stop_strings) needs num_beams=1: beams are not written in order"
+        )
     if num_beams > 1:
+        options = {name: value for name, value in options.items() if name not in ("streamer", "stopping")}
         options |= {"num_beams": num_beams, "num_return_sequences": num_return_sequences}
         return beam_search(step, tokens, state, **options).sequences
     if not do_sample and num_return_sequences != 1:

@@ -10,11 +10,13 @@ from typing import Any, Self
 
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
+from .streaming import StopStrings
 
 __all__ = ["GenerationConfig", "chosen_options", "mask_of_padding"]
 
 USUAL_NEW_TOKENS = 20
 TOKENS = ("eos_token_id", "pad_token_id", "forced_bos_token_id", "forced_eos_token_id")  # None says: none
+CALLS = ("generator", "streamer", "tokenizer")  # options of a call alone
 LENGTHS = ("max_length", "max_new_tokens", "min_length", "min_new_tokens")
 SAMPLING = ("temperature", "top_k", "top_p", "generator")
 BEAMS = ("length_penalty", "early_stopping")
@@ -23,7 +25,7 @@ UNSUPPORTED: dict[str, Any] = {
     **dict.fromkeys(("min_p", "top_h", "typical_p", "guidance_scale", "encoder_repetition_penalty"), 1.0),
     **dict.fromkeys(("epsilon_cutoff", "eta_cutoff", "diversity_penalty", "encoder_no_repeat_ngram_size"), 0),
     **dict.fromkeys(("penalty_alpha", "dola_layers", "sequence_bias", "force_words_ids", "constraints"), None),
-    **dict.fromkeys(("exponential_decay_length_penalty", "stop_strings", "max_time", "watermarking_config"), None),
+    **dict.fromkeys(("exponential_decay_length_penalty", "max_time", "watermarking_config"), None),
     **dict.fromkeys(("prompt_lookup_num_tokens", "renormalize_logits"), None),
     "num_beam_groups": 1,
 }
@@ -58,6 +60,7 @@ class GenerationConfig:
     pad_token_id: int | None = None
     forced_bos_token_id: int | None = None
     forced_eos_token_id: int | list[int] | None = None
+    stop_strings: str | list[str] | None = None
     other: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -86,12 +89,13 @@ def chosen_options(
 ) -> dict[str, Any]:
     """The options of `decoding.generate` for beginnings of `prompt` tokens: those given, else those of the configs.
 
-    most: how many places the model has; the usual number of new tokens is cut to them.
+    most: how many places the model has; the usual number of new tokens is cut to them. stop_strings are looked for with
+    the tokenizer that is given, else with the model's.
     """
-    unknown = [name for name in given if name not in (*NAMES, "generator")]
+    unknown = [name for name in given if name not in (*NAMES, *CALLS)]
     if unknown:
         reason = "are not supported" if set(unknown) <= set(UNSUPPORTED) else "are unknown"
-        raise OptionError(f"generate: {', '.join(unknown)} {reason}; expected some of {', '.join(NAMES)}, generator")
+        raise OptionError(f"generate: {', '.join(unknown)} {reason}; expected some of {', '.join((*NAMES, *CALLS))}")
     config = model.generation_config if config is None else config
     ends = {name: getattr(model.config, name, None) for name in (*TOKENS, "bad_words_ids")}
     told = {name: value for name, value in given.items() if value is not None or name in TOKENS}
@@ -100,6 +104,9 @@ def chosen_options(
         options.pop("max_new_tokens", None)
     if "min_length" in told and "min_new_tokens" not in told:
         options.pop("min_new_tokens", None)
+    strings, tokenizer = options.pop("stop_strings", None), options.pop("tokenizer", None)
+    if strings is not None:
+        options["stopping"] = StopStrings(model.tokenizer if tokenizer is None else tokenizer, strings, prompt)
     lengths = _lengths({name: options.pop(name, None) for name in LENGTHS}, prompt, most)
     return {**_used(options, told), **lengths}
 

@@ -175,7 +175,8 @@ class CausalLM(_WithCausalBody):
     ) -> Tensor:
         """Beginnings (B, T), padded on the left where they differ in length, continued.
 
-        options: the fields of `GenerationConfig`, and a generator; what is not given is that of generation_config, then
+        options: the fields of `GenerationConfig` (stop_strings among them, with the tokenizer of the folder unless one is
+        given), a generator, and a streamer (`text.streaming`) that is told of tokens as they come; what is not given is that of generation_config, then
         the model's (generation_config.json), then 20 tokens, the most probable each. Without attention_mask it is that
         of the padding token. compiled: the step of one token as a plan, made at the first use for this batch and capacity
         and kept with the model. Shape: (B, T) → (B · num_return_sequences, ≤ T + max_new_tokens)
