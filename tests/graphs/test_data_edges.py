@@ -97,6 +97,16 @@ def test_both_directions():
     assert G.to_undirected(weft.zeros(2, 0, dtype=weft.int64)).shape == (2, 0)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_both_directions_are_equal_to_the_bit(seed):
+    """Many copies of an edge, in float32, where the order of a sum shows."""
+    random = np.random.default_rng(seed)
+    edges = weft.from_numpy(random.integers(0, 4, (2, 300)))
+    graph = G.Graph(edge_index=edges, edge_weight=weft.from_numpy(random.uniform(0, 1, 300).astype(np.float32)))
+    both = G.to_undirected(graph)
+    assert both.is_undirected() and G.spectrum(both).eigenvalues[0].item() < 1e-6
+
+
 @pytest.mark.parametrize("name", [*UNDIRECTED])
 @pytest.mark.parametrize("hops", [0, 1, 2])
 def test_neighbourhoods_as_networkx(name, hops):

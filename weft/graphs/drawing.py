@@ -113,12 +113,11 @@ def draw(
     >>> weft.graphs.draw(weft.graphs.ring(5), "circular", labels=True).places.shape
     weft.Size([5, 2])
     """
-    if isinstance(pos, str):
-        if pos not in LAYOUTS:
-            raise OptionError(f"draw: pos must be places (N, 2) or one of {', '.join(LAYOUTS)}, got {pos!r}")
-        pos = LAYOUTS[pos](graph)
+    if isinstance(pos, str) and pos not in LAYOUTS:
+        raise OptionError(f"draw: pos must be places (N, 2) or one of {', '.join(LAYOUTS)}, got {pos!r}")
+    place = LAYOUTS[pos](graph) if isinstance(pos, str) else pos
     rows = (
-        ("pos", pos, (graph.num_nodes, 2)),
+        ("pos", place, (graph.num_nodes, 2)),
         ("nodes", nodes, (graph.num_nodes,)),
         ("edges", edges, (graph.num_edges,)),
     )
@@ -126,7 +125,7 @@ def draw(
         if given is not None and tuple(given.shape) != shape:
             raise ShapeError(f"draw: expected {name} {shape}, got {tuple(given.shape)}")
     texts = [str(i) for i in range(graph.num_nodes)] if labels is True else labels or None
-    return GraphPicture(graph, pos, nodes, edges, texts, title)
+    return GraphPicture(graph, place, nodes, edges, texts, title)
 
 
 @dataclass

@@ -209,15 +209,16 @@ def to_undirected(edge_index: Any, edge_attr: Any = _NOTHING, num_nodes: int | N
     [[0, 1, 1, 2], [1, 0, 2, 1]]
     """
     if isinstance(edge_index, Graph):
-        both = {name: weft.cat([value, value]) for name, value in edge_index.of_edges().items()}
+        both = {name: value.repeat_interleave(2, 0) for name, value in edge_index.of_edges().items()}
         return _merged_graph(edge_index, _mirrored(edge_index.edge_index), both, reduce)
-    given = {} if edge_attr is _NOTHING or edge_attr is None else {"edge_attr": weft.cat([edge_attr, edge_attr])}
+    given = {} if edge_attr is _NOTHING or edge_attr is None else {"edge_attr": edge_attr.repeat_interleave(2, 0)}
     edges, parts = _merged(_mirrored(edge_index), given, node_count(edge_index, num_nodes), reduce)
     return edges if edge_attr is _NOTHING else (edges, parts.get("edge_attr"))
 
 
 def _mirrored(edge_index: Tensor) -> Tensor:
-    return weft.cat([edge_index, edge_index.flip(0)], 1)
+    """Each edge and then its reverse, (2, 2E): both directions of a pair are summed in the same order, to the same bits."""
+    return weft.stack([edge_index, edge_index.flip(0)], -1).reshape(2, -1)
 
 
 def _merged_graph(graph: Graph, edge_index: Tensor, parts: dict[str, Tensor], reduce: str) -> Graph:
