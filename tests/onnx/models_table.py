@@ -49,6 +49,18 @@ def words(make: Callable[[], Any], name: str = "tokens") -> Entry:
     return Entry(make, lambda b, t: {name: _tokens(b, t)}, {name: BOTH})
 
 
+class Means(nn.Module):
+    """The mean of the distribution that a model returns: graphs hand out tensors."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, z: weft.Tensor) -> weft.Tensor:
+        found = self.model(z)
+        return (found[0] if isinstance(found, tuple) else found).mean
+
+
 CLASSICAL = {
     "linear regression": rows(lambda: models.LinearRegression(4, 2), 4),
     "logistic regression": rows(lambda: models.LogisticRegression(4), 4),
@@ -77,6 +89,23 @@ SEQUENCES = {
     "anomaly detector": series(lambda: models.AnomalyDetector(3, 5, warm_up=2), 3),
     "tcn": Entry(lambda: models.TCN(3, [4, 4], 2), lambda b, t: {"x": _floats(b, t, 3)}, {"x": BOTH}),
     "wavenet": words(lambda: models.WaveNet(11, 4, 6, layers=2, blocks=2)),
+    "seq2seq": Entry(
+        lambda: models.Seq2Seq(11, 11, 5, 6),
+        lambda b, t: {"source": _tokens(b, t), "target": _tokens(b, t + 2)},
+        {"source": BOTH, "target": {0: "batch", 1: "target"}},
+    ),
+    "seq2seq luong": Entry(
+        lambda: models.Seq2Seq(11, 11, 5, 6, attention="luong", cell="lstm"),
+        lambda b, t: {"source": _tokens(b, t), "target": _tokens(b, t + 2)},
+        {"source": BOTH, "target": {0: "batch", 1: "target"}},
+    ),
+    "deepar": Entry(lambda: Means(models.DeepAR(0, 5)), lambda b, t: {"z": np.abs(_floats(b, t))}, {"z": BOTH}),
+    "captioner": Entry(
+        lambda: models.Captioner(models.small_encoder(1, [4, 6]), 6, 11, 5, 6),
+        lambda b, t: {"images": _floats(b, 1, 8, 8), "words": _tokens(b, t)},
+        {"images": BATCH, "words": BOTH},
+    ),
+    "sequence to image": words(lambda: models.SequenceToImage(11, 1, (4, 4), side=2, embedding_dim=4, hidden_size=5)),
     "translation": Entry(
         lambda: models.TranslationTransformer(
             11, 11, d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16

@@ -79,7 +79,9 @@ def _one(values: Sequence[Any], known: list[dict[Any, Var]]) -> Var:
 
 
 def _text(line: str, what: str) -> str:
-    where = f"at {line} " if line else ""
+    where = (
+        f"at {line} " if line and "contextlib.py" not in line else ""
+    )  # of a model that is Weft's own there is no line
     return (
         f"onnx.export: {where}{what} depends on the size of a dynamic axis, which an ONNX graph cannot follow; write it without "
         "Python's loops over sizes, or leave that axis fixed (dynamic_shapes)"
