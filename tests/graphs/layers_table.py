@@ -51,6 +51,7 @@ LAYERS = {
     "NNConv": (lambda: gnn.NNConv(F, C, perceptron(D, F * C), aggr="mean"), ("attr",)),
     "GatedGraphConv": (lambda: gnn.GatedGraphConv(6, num_layers=2), ("weight",)),
     "FixedPointConv": (lambda: gnn.FixedPointConv(F, C), ()),
+    "FixedPointConv unrolled": (lambda: gnn.FixedPointConv(F, C, unrolled=3), ()),
     "GPSConv": (lambda: gnn.GPSConv(F, gnn.GINConv(perceptron(F, F)), heads=1), ()),
 }
 

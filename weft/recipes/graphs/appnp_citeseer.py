@@ -1,4 +1,7 @@
-"""appnp-citeseer: predictions of a perceptron spread by personalised PageRank; Gasteiger et al. (2019) report 71.8 %."""
+"""appnp-citeseer: predictions of a perceptron spread by personalised PageRank; Gasteiger et al. (2019) report 71.8 %.
+
+Not yet run; its goal has not been seen reached.
+"""
 
 from __future__ import annotations
 

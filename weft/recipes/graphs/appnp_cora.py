@@ -1,4 +1,7 @@
-"""appnp-cora: predictions of a perceptron spread by personalised PageRank; Gasteiger et al. (2019) report 83.3 %."""
+"""appnp-cora: predictions of a perceptron spread by personalised PageRank; Gasteiger et al. (2019) report 83.3 %.
+
+Seen at seeds 0 to 49: 83.4 ± 0.5 %, 211 s of one core of an AMD EPYC with AVX2; not yet at a hundred.
+"""
 
 from __future__ import annotations
 

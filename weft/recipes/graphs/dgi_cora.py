@@ -1,4 +1,7 @@
-"""dgi-cora: codes by deep graph infomax, logistic regression on them; Veličković et al. (2019) report 82.3 %."""
+"""dgi-cora: codes by deep graph infomax, logistic regression on them; Veličković et al. (2019) report 82.3 %.
+
+Seen at seeds 0, 1 and 2: 81.8, 82.7 and 81.4 %; not yet at a hundred.
+"""
 
 from __future__ import annotations
 

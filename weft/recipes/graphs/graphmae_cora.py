@@ -1,4 +1,8 @@
-"""graphmae-cora: codes by a masked autoencoder, logistic regression on them; Hou et al. (2022) report 84.2 %."""
+"""graphmae-cora: codes by a masked autoencoder, logistic regression on them; Hou et al. (2022) report 84.2 %.
+
+Not yet run at full length; its goal has not been seen reached. At two seeds 300 steps gave a validation accuracy of 76.7 %, less
+than two convolutions with labels.
+"""
 
 from __future__ import annotations
 
