@@ -41,6 +41,7 @@ __getattr__, __dir__ = _later(
         "pretrained.auto_tokenizer": ("AutoTokenizer", "PretrainedTokenizer"),
         "pretrained.batch_encoding": ("BatchEncoding",),
         "pretrained.chat_templates": ("TemplateError", "render_chat"),
+        "pretrained.fine_tuning": ("fine_tune",),
         "pretrained.huggingface": ("from_pretrained",),
     },
 )

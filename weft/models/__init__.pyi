@@ -22,6 +22,7 @@ from weft.models import diffusion as diffusion
 from weft.models import energy as energy
 from weft.models.generative.evaluation import evaluate as evaluate
 from weft.models import fewlabels as fewlabels
+from weft.models.pretrained.fine_tuning import fine_tune as fine_tune
 from weft.models import flows as flows
 from weft.models.pretrained.huggingface import from_pretrained as from_pretrained
 from weft.models import generative as generative
