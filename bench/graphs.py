@@ -235,7 +235,6 @@ def measure(names: list[tuple[str, str]], rounds: int, threads: int) -> dict[str
 def products(threads: int) -> dict[str, dict[str, float]]:
     """GB/s of sparse products, and the share of what the machine copies, measured in turns with it."""
     import weft
-    from weft.graphs import segment
 
     weft.set_num_threads(threads)
     n, count, *_ = SIZES["100k/1M"]
@@ -244,19 +243,19 @@ def products(threads: int) -> dict[str, dict[str, float]]:
     near = (source + rng.integers(-1000, 1000, count)) % n
     streams, now = byte_probes(threads)["streams"], clock(threads)
     for label, target in (("ends anywhere", far), ("ends within 1000", near)):
-        edges = segment.edges(weft.tensor(np.stack([source, target])), n)
+        matrix = weft.sparse_coo_tensor(np.stack([target, source]), weft.randn(count), (n, n)).to_sparse_csr()
         for width in (16, 64, 256):
-            x, values = weft.randn(n, width), weft.randn(count)
-            product = weft.compile(lambda x, values, edges=edges: segment.aggregate(x, edges, values))
-            product(x, values)
+            x = weft.randn(n, width)
+            product = weft.compile(lambda x, matrix=matrix: weft.sparse.mm(matrix, x))
+            product(x)
 
-            def once(product: Callable = product, x: Any = x, values: Any = values) -> float:
+            def once(product: Callable = product, x: Any = x) -> float:
                 start = now()
-                product(x, values)
+                product(x)
                 return now() - start
 
             copies, seconds = zip(*((streams(), once()) for _ in range(9)), strict=True)
-            moved = count * (4 * width + 8) + 4 * n * width
+            moved = matrix.nnz * (4 * width + 8) + 4 * n * width
             rate, peak = moved / statistics.median(seconds) / 1e9, statistics.median(copies)
             found[f"{label}, {width} columns"] = {"GB/s": rate, "copies": peak, "share": rate / peak}
     return found
