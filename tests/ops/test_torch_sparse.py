@@ -291,3 +291,21 @@ def test_a_gcn_of_a_script_trains_alike():
     wanted = trained(torch)
     np.testing.assert_allclose(trained(weft), wanted, rtol=1e-4)
     np.testing.assert_allclose(trained(weft, compiled=True), wanted, rtol=1e-4)
+
+
+def test_a_matrix_made_inside_of_a_compiled_step_has_the_places_of_tensors_from_outside():
+    index, x = weft.tensor(INDEX), weft.tensor(X)
+
+    @weft.compile
+    def step(values):
+        return weft.sparse.mm(weft.sparse_coo_tensor(index, values, (2, 3)), x)
+
+    values = weft.tensor(VALUES)
+    wanted = weft.sparse.mm(made(weft), x)
+    np.testing.assert_array_equal(step(values).numpy(), wanted.numpy())
+    index[1, 0] = 1
+    np.testing.assert_array_equal(step(values).numpy(), (made_at(index) @ x).numpy())
+
+
+def made_at(index):
+    return weft.sparse_coo_tensor(index, weft.tensor(VALUES), (2, 3))

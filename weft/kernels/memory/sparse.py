@@ -21,7 +21,7 @@ __all__ = ["DOT_LANES", "AlongRows", "ExtremeKernel", "SampledProductKernel", "S
 
 VECTORS = 8  # of one row of the result, summed at once
 UNROLLED = 32  # vectors of one row for which there is code of their own
-AHEAD = 32  # entries between the one that is added and the one that is asked for
+AHEAD = 16  # entries between the one that is added and the one that is asked for
 DOT_LANES = 8  # partial sums of one product of two rows
 
 

@@ -16,10 +16,10 @@ from ...errors import ArgumentError, DtypeError, IndexRangeError, ShapeError
 from ...runtime.lazy import LazyModule
 from ...sparse import COO, CSR, Pattern, Places, SparseTensor, ordered
 from ...tensor import Tensor, wrap
-from ..core.operands import is_number
+from ..core.operands import is_number, known_array
 from ..core.primitive import Contraction, Primitive, operation
 from ..create.create import tensor, zeros
-from ..index.edges import Edges
+from ..index.edges import Edges, settled
 from ..index.segments import EXTREME_EDGES, READ_EDGES, SOFTMAX_EDGES, SUM_EDGES, dot_in_lanes
 from ..math.elementwise import conj
 from ..shape.join import cat
@@ -282,7 +282,11 @@ def sparse_sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tenso
 
 
 def _integers(name: str, role: str, given: Any) -> np.ndarray:
-    array = given.detach().array if isinstance(given, Tensor) else np.asarray(given)
+    if isinstance(given, Tensor):
+        found = settled(given)
+        array = known_array(given, name) if found is None else found
+    else:
+        array = np.asarray(given)
     if array.size == 0 and not isinstance(given, Tensor):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
