@@ -7,6 +7,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         *("AlbertForPreTrainingOutput", "BaseModelOutput", "BaseModelOutputWithPast"),
         *("BaseModelOutputWithPooling", "BertForPreTrainingOutput", "CausalLMOutputWithPast"),
         *("DeiTForImageClassificationWithTeacherOutput", "ElectraForPreTrainingOutput"),
+        *("CLIPOutput", "MambaCausalLMOutput", "MambaOutput", "TextModelOutput", "VisionModelOutput"),
         *("ImageClassifierOutput", "MaskedLMOutput", "ModelOutput", "NextSentencePredictorOutput"),
         *("QuestionAnsweringModelOutput", "Seq2SeqLMOutput", "Seq2SeqModelOutput"),
         *("Seq2SeqSequenceClassifierOutput", "SequenceClassifierOutput", "SequenceClassifierOutputWithPast"),
@@ -16,6 +17,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "auto_tokenizer": ("AutoTokenizer", "PretrainedTokenizer"),
     "batch_encoding": ("BatchEncoding",),
     "chat_templates": ("TemplateError", "render_chat"),
+    "fine_tuning": ("fine_tune",),
     "huggingface": ("from_pretrained",),
 }
 

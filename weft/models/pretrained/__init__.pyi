@@ -9,10 +9,13 @@ from weft.models.pretrained.outputs import BaseModelOutputWithPast as BaseModelO
 from weft.models.pretrained.outputs import BaseModelOutputWithPooling as BaseModelOutputWithPooling
 from weft.models.pretrained.batch_encoding import BatchEncoding as BatchEncoding
 from weft.models.pretrained.outputs import BertForPreTrainingOutput as BertForPreTrainingOutput
+from weft.models.pretrained.outputs import CLIPOutput as CLIPOutput
 from weft.models.pretrained.outputs import CausalLMOutputWithPast as CausalLMOutputWithPast
 from weft.models.pretrained.outputs import DeiTForImageClassificationWithTeacherOutput as DeiTForImageClassificationWithTeacherOutput
 from weft.models.pretrained.outputs import ElectraForPreTrainingOutput as ElectraForPreTrainingOutput
 from weft.models.pretrained.outputs import ImageClassifierOutput as ImageClassifierOutput
+from weft.models.pretrained.outputs import MambaCausalLMOutput as MambaCausalLMOutput
+from weft.models.pretrained.outputs import MambaOutput as MambaOutput
 from weft.models.pretrained.outputs import MaskedLMOutput as MaskedLMOutput
 from weft.models.pretrained.outputs import ModelOutput as ModelOutput
 from weft.models.pretrained.outputs import NextSentencePredictorOutput as NextSentencePredictorOutput
@@ -24,14 +27,18 @@ from weft.models.pretrained.outputs import Seq2SeqSequenceClassifierOutput as Se
 from weft.models.pretrained.outputs import SequenceClassifierOutput as SequenceClassifierOutput
 from weft.models.pretrained.outputs import SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast
 from weft.models.pretrained.chat_templates import TemplateError as TemplateError
+from weft.models.pretrained.outputs import TextModelOutput as TextModelOutput
 from weft.models.pretrained.outputs import TokenClassifierOutput as TokenClassifierOutput
+from weft.models.pretrained.outputs import VisionModelOutput as VisionModelOutput
 from weft.models.pretrained import auto_tokenizer as auto_tokenizer
 from weft.models.pretrained import batch_encoding as batch_encoding
 from weft.models.pretrained import chat_templates as chat_templates
+from weft.models.pretrained.fine_tuning import fine_tune as fine_tune
+from weft.models.pretrained import fine_tuning as fine_tuning
 from weft.models.pretrained.huggingface import from_pretrained as from_pretrained
 from weft.models.pretrained.torchvision import from_torchvision as from_torchvision
 from weft.models.pretrained import huggingface as huggingface
 from weft.models.pretrained import outputs as outputs
 from weft.models.pretrained.chat_templates import render_chat as render_chat
 from weft.models.pretrained import torchvision as torchvision
-__all__ = ['AlbertForPreTrainingOutput', 'AutoTokenizer', 'BaseModelOutput', 'BaseModelOutputWithPast', 'BaseModelOutputWithPooling', 'BatchEncoding', 'BertForPreTrainingOutput', 'CausalLMOutputWithPast', 'DeiTForImageClassificationWithTeacherOutput', 'ElectraForPreTrainingOutput', 'ImageClassifierOutput', 'MaskedLMOutput', 'ModelOutput', 'NextSentencePredictorOutput', 'PretrainedTokenizer', 'QuestionAnsweringModelOutput', 'Seq2SeqLMOutput', 'Seq2SeqModelOutput', 'Seq2SeqSequenceClassifierOutput', 'SequenceClassifierOutput', 'SequenceClassifierOutputWithPast', 'TemplateError', 'TokenClassifierOutput', 'from_pretrained', 'from_torchvision', 'render_chat']
+__all__ = ['AlbertForPreTrainingOutput', 'AutoTokenizer', 'BaseModelOutput', 'BaseModelOutputWithPast', 'BaseModelOutputWithPooling', 'BatchEncoding', 'BertForPreTrainingOutput', 'CLIPOutput', 'CausalLMOutputWithPast', 'DeiTForImageClassificationWithTeacherOutput', 'ElectraForPreTrainingOutput', 'ImageClassifierOutput', 'MambaCausalLMOutput', 'MambaOutput', 'MaskedLMOutput', 'ModelOutput', 'NextSentencePredictorOutput', 'PretrainedTokenizer', 'QuestionAnsweringModelOutput', 'Seq2SeqLMOutput', 'Seq2SeqModelOutput', 'Seq2SeqSequenceClassifierOutput', 'SequenceClassifierOutput', 'SequenceClassifierOutputWithPast', 'TemplateError', 'TextModelOutput', 'TokenClassifierOutput', 'VisionModelOutput', 'fine_tune', 'from_pretrained', 'from_torchvision', 'render_chat']
