@@ -181,7 +181,7 @@ def aggregate(
         _check_weights(weight, x, edge_index, "aggregate")
     if found is not None:
         return _along(x, found, weight, reduce)
-    source, target = edge_index[0], edge_index[1]
+    source, target = _ends(edge_index)
     messages = INDEX(x, source)
     if weight is not None:
         messages = weight.reshape(*weight.shape, *(1,) * (x.ndim - weight.ndim)) * messages
@@ -197,7 +197,8 @@ def edge_dot(a: Tensor, b: Tensor, edge_index: Tensor | Edges) -> Tensor:
         raise ShapeError(f"edge_dot: rows of equal sizes are needed, got {tuple(a.shape)} and {tuple(b.shape)}")
     found = _edges_of(edge_index, (a.shape[0], b.shape[0]), "edge_dot")
     if found is None:
-        return (INDEX(a, edge_index[1]) * INDEX(b, edge_index[0])).sum(-1)
+        source, target = _ends(edge_index)
+        return (INDEX(a, target) * INDEX(b, source)).sum(-1)
     if a.ndim == 3:
         return DOT_EDGES(a, b, edges=found)
     return DOT_EDGES(a.unsqueeze(1), b.unsqueeze(1), edges=found).squeeze(1)
@@ -209,7 +210,7 @@ def sources(x: Tensor, edge_index: Tensor | Edges, num_nodes: int | None = None)
     num_nodes: how many targets there are, by default as many as sources.
     """
     found = _edges_of(edge_index, (x.shape[0] if num_nodes is None else num_nodes, x.shape[0]), "sources")
-    return INDEX(x, edge_index[0]) if found is None else READ_EDGES(x, edges=found)
+    return INDEX(x, _ends(edge_index)[0]) if found is None else READ_EDGES(x, edges=found)
 
 
 def targets(x: Tensor, edge_index: Tensor | Edges, num_nodes: int | None = None) -> Tensor:
@@ -219,8 +220,9 @@ def targets(x: Tensor, edge_index: Tensor | Edges, num_nodes: int | None = None)
     """
     found = _edges_of(edge_index, (x.shape[0], x.shape[0] if num_nodes is None else num_nodes), "targets")
     if found is None:
-        check_places(edge_index[1], x.shape[0], 0, "targets")
-        return INDEX(x, edge_index[1])
+        target = _ends(edge_index)[1]
+        check_places(target, x.shape[0], 0, "targets")
+        return INDEX(x, target)
     return READ_EDGES(x, edges=found.T)
 
 
@@ -255,7 +257,7 @@ def edge_attention(
         if pair is not None:
             score = sources(pair[0], edge_index, size[0]) + targets(pair[1], edge_index, size[1])
         score = score if activation is None else activation(score)
-        weights = _unsorted_softmax(score, edge_index[1], size[0], "edge_attention")
+        weights = _unsorted_softmax(score, _ends(edge_index)[1], size[0], "edge_attention")
         return aggregate(value, edge_index, weights if dropout is None else dropout(weights), size[0])
     ordered = found.in_order()
     if pair is not None:
@@ -296,6 +298,11 @@ def _along(x: Tensor, found: Edges, weight: Tensor | None, reduce: str) -> Tenso
         y = EXTREME_EDGES(_flat(x), edges=found, largest=reduce in ("max", "amax"))
     y = y.reshape(size, *rest)
     return _divided(y, wrap(found.counts().astype(np.int64))) if reduce == "mean" else y
+
+
+def _ends(edge_index: Any) -> tuple[Tensor, Tensor]:
+    """Sources and targets of edges that are not known before."""
+    return edge_index[0], edge_index[1]
 
 
 def _flat(x: Tensor) -> Tensor:
