@@ -30,8 +30,15 @@ from .runtime.lazy import later as _later
 from .tape.modes import mode
 
 __all__ = [
-    *("Event", "EventAverage", "EventList", "ProfilerAction", "ProfilerActivity", "profile", "record_function"),
-    *("schedule", "tensorboard_trace_handler"),
+    "Event",
+    "EventAverage",
+    "EventList",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "profile",
+    "record_function",
+    "schedule",
+    "tensorboard_trace_handler",
 ]
 
 

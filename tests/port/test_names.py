@@ -88,7 +88,7 @@ torch._six: string_classes container_abcs inf
 torch._utils: _flatten_dense_tensors _unflatten_dense_tensors
 torch.types: Number Device
 torch.version: cuda
-torch.random: manual_seed
+torch.random: manual_seed fork_rng
 torch.functional: einsum
 torch.sparse: mm
 torch.func: functional_call vmap

@@ -19,7 +19,8 @@ from typing import Any
 from ..errors import MissingImportError, WeftError
 from ..runtime.lazy import _imports_names
 from . import wanting
-from .spaces import ROOTS, homes_of
+from .spaces import READ_WHOLE, ROOTS, homes_of
+from .version import VERSIONS
 
 __all__ = ["Alias", "MissingTorchModuleError", "MissingTorchNameError", "install", "installed", "is_installed"]
 __all__ += ["uninstall"]
@@ -109,7 +110,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         for home in reversed(module.__homes__):
             found = importlib.import_module(home)
             names = {name: value for name, value in vars(found).items() if not name.startswith("_")}
+            if module.__name__ in READ_WHOLE:
+                names |= {name: getattr(found, name) for name in dir(found) if not name.startswith("_")}
             vars(module).update({name: value for name, value in names.items() if not isinstance(value, ModuleType)})
+        if module.__name__ in VERSIONS:
+            vars(module)["__version__"] = VERSIONS[module.__name__]
 
 
 _lock = threading.RLock()

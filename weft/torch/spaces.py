@@ -10,15 +10,17 @@ import functools
 import importlib.util
 import re
 
-__all__ = ["ROOTS", "SPACES", "homes_of"]
+__all__ = ["READ_WHOLE", "ROOTS", "SPACES", "homes_of"]
 
 ROOTS = ("torch", "torchvision", "torchaudio", "functorch")
 
+READ_WHOLE = ("torchvision.models", "torch.optim", "torch.nn")  # programs look names up in `__dict__`
 SPACES = """
 torch: torch.shims.top, weft
 torch.{autograd,distributions,fft,func,linalg,masked,optim,signal,sparse,special,testing,utils,distributed}: *
 torch.nn: nn
-torch.{functional,random,autograd.grad_mode,tensor,_tensor}: weft
+torch.{functional,autograd.grad_mode,tensor,_tensor}: weft
+torch.random: torch.shims.top, weft
 torch.{version,types,_six,_utils,overrides,torch_version}: torch.shims.small, torch.version
 torch.{_dynamo,compiler,fx,_compile,_dynamo.config,fx.proxy,compiler.config}: torch.shims.dynamo
 torch.{jit,jit.annotations,_jit_internal}: torch.shims.jit

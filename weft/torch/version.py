@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["VERSION", "TorchVersion"]
+__all__ = ["VERSION", "VERSIONS", "TorchVersion"]
 
 
 class TorchVersion(str):
@@ -55,3 +55,4 @@ def _compared(one: Any, other: Any) -> int:
 
 
 VERSION = TorchVersion("2.13.0+weft")
+VERSIONS = {"torchvision": TorchVersion("0.28.0+weft"), "torchaudio": TorchVersion("2.13.0+weft")}

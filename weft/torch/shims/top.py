@@ -22,6 +22,7 @@ __all__ = [
     "autocast",
     "channels_last_3d",
     "compile",
+    "fork_rng",
     "get_autocast_dtype",
     "get_num_interop_threads",
     "is_autocast_enabled",
@@ -135,5 +136,11 @@ def _shape_as_tensor(x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _nothing(*args: Any, **kwargs: Any) -> Iterator[None]:
-    yield
+def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
+    """Random numbers drawn within it leave the stream outside where it is."""
+    state = weft.get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            weft.set_rng_state(state)
