@@ -137,13 +137,24 @@ def cache(
 def bench(
     threads: Threads = None,
     seconds: Annotated[float, typer.Option(min=0.05, help="Time to measure each step for.")] = 0.5,
+    scaling: Annotated[
+        bool, typer.Option("--scaling", help="Steps on 1, 2 and 4 processes, and a model of more.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time a training step of small networks on this machine, eager and compiled.
 
-    Example: weft bench --threads 1
+    Examples:
+
+      weft bench --threads 1
+
+      weft bench --scaling
     """
     import weft
+
+    if scaling:
+        _show_scaling(as_json)
+        return
 
     if threads:
         weft.set_num_threads(threads)
@@ -154,6 +165,35 @@ def bench(
     cells = [[f"{row[key]:.3g}" if key != "name" else row[key] for key in keys] for row in rows]
     title = f"Training steps, {document['threads']} thread{'s' if document['threads'] > 1 else ''}"
     deliver(document, as_json, lambda console: console.print(table(columns, cells, title)))
+
+
+def _show_scaling(as_json: bool) -> None:
+    """Measured and predicted steps of several ranks."""
+    from . import scaling
+
+    rows = scaling.measured()
+    found, alone = scaling.fitted(rows), rows[0]
+    guess = lambda ranks: scaling.predicted(ranks, alone["step"], alone["bytes"], **found)
+    lines = [guess(row["ranks"]) | {"measured": row["step"]} for row in rows]
+    lines += [guess(ranks) for ranks in scaling.PREDICTED]
+    document = {"measured": rows, **found, "overlap": scaling.OVERLAP, "rows": lines, "assumptions": scaling.ASSUMED}
+    heads = (">ranks", ">measured ms", ">predicted ms", ">communication ms", ">efficiency")
+    cells = [
+        (
+            line["ranks"],
+            f"{line['measured'] * 1e3:.3g}" if "measured" in line else "",
+            *(f"{line[key] * 1e3:.3g}" for key in ("step", "communication")),
+            f"{line['efficiency']:.0%}",
+        )
+        for line in lines
+    ]
+
+    def show(console: Console) -> None:
+        model = f"{found['latency'] * 1e6:.3g} µs a message, {found['bandwidth'] / 1e9:.3g} GB/s between ranks"
+        console.print(table(heads, cells, f"A step with {alone['bytes'] / 1e6:.3g} MB of gradients: {model}"))
+        console.print("Assumed: " + "; ".join(scaling.ASSUMED), markup=False)
+
+    deliver(document, as_json, show)
 
 
 def _models() -> dict[str, Callable[[], tuple[Any, tuple[int, ...]]]]:

@@ -157,8 +157,8 @@ class Work:
         """The best of the finished trials."""
         return self.search.best(self.finished)
 
-    def go(self, quiet: bool) -> None:
-        """Run what is missing; a terminal sees how far it is."""
+    def go(self, quiet: bool, elsewhere: Any = None) -> None:
+        """Run what is missing, here or `elsewhere` (on_ray.py); a terminal sees how far it is."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         console = progress_console()
@@ -170,9 +170,12 @@ class Work:
             bar = progress.add_task("searching", total=self._count())
             progress.update(bar, completed=len(self.finished))
             while pending := self.search.pending(self.finished):
+                if elsewhere is not None:
+                    elsewhere.run(pending, lambda trial: progress.advance(bar))
+                    continue
                 for trial in pending:
                     progress.update(bar, description=f"trial {trial.number + 1}: {_words(trial.settings)}")
-                    self._run(trial)
+                    self.run(trial)
                     progress.advance(bar)
 
     @contextlib.contextmanager
@@ -190,7 +193,7 @@ class Work:
             return sum(map(len, self.search.plan()))
         return len(self.search.candidates())
 
-    def _run(self, trial: Trial) -> None:
+    def run(self, trial: Trial) -> None:
         """Run a trial and write down what came of it; a trial that fails has no score."""
         from ..errors import WeftError
 

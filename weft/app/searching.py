@@ -64,6 +64,9 @@ def search(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     threads: Threads = None,
     no_compile: NoCompile = False,
+    on: Annotated[
+        Literal["here", "ray"], typer.Option(help="Where trials run: one after another, or as tasks of Ray.")
+    ] = "here",
     as_json: AsJson = False,
 ) -> None:
     """Search for the best settings of a recipe; killed at any moment, the same command goes on.
@@ -77,6 +80,8 @@ def search(
       weft search digits-mlp --space lr=0.001,0.01,0.1 --space hidden=32,128 --folds 5
 
       weft search digits-mlp --space lr=1e-4..1e-1 --method halving --trials 27 --set epochs=27
+
+      weft search digits-mlp --space lr=1e-4..1e-1 --trials 24 --on ray
 
       weft search --resume
     """
@@ -93,7 +98,13 @@ def search(
         folder = runs_folder(runs) / (name or f"{request.recipe}-search")
     work = Work(request, folder, {"compile": False} if no_compile else {})
     try:
-        work.go(quiet=as_json)
+        if on == "ray":
+            from .on_ray import RayTrials
+
+            with RayTrials(request, folder, work.options, threads or 1) as trials_on_ray:
+                work.go(as_json, trials_on_ray)
+        else:
+            work.go(quiet=as_json)
     except KeyboardInterrupt as interrupt:
         way = hint(f"search --resume {typed(folder)}")
         raise Interrupted(interrupt, f"{len(work.finished)} trials are kept; to go on: {way}") from None

@@ -1,0 +1,70 @@
+"""`weft search --on ray`: the table of a local search, also when a worker is killed half-way."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from .launching import ROOT, environment
+
+pytest.importorskip("ray")
+
+
+def command(trials: int, runs: pathlib.Path, *more: str) -> list[str]:
+    words = ["search", "digits-mlp", "--space", "lr=1e-3..1e-1", "--space", "hidden=8,16", "--trials", str(trials)]
+    words += ["--method", "random", "--set", "epochs=2", "--runs", str(runs), "--threads", "1", "--json", *more]
+    return [sys.executable, "-m", "weft", *words]
+
+
+def table(text: str) -> list[tuple]:
+    return [(r["number"], r["rung"], str(r["settings"]), r["score"], r["error"]) for r in json.loads(text)["trials"]]
+
+
+def workers_of(driver: int) -> list[int]:
+    """Processes of Ray's that run a trial, below the process that was started here."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name = (entry / "cmdline").read_bytes()
+                environ = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if name.startswith(b"ray::run_trial") and f"WEFT_TEST_DRIVER={os.getpid()}".encode() in environ:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trials", [24])
+def test_a_search_on_ray_with_a_killed_worker_gives_the_table_of_a_local_one(trials, tmp_path):
+    env = environment(WEFT_TEST_DRIVER=str(os.getpid()), RAY_TMPDIR="/tmp/weft-ray")
+    local = subprocess.run(
+        command(trials, tmp_path / "local"), env=env, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    driver = subprocess.Popen(
+        command(trials, tmp_path / "ray", "--on", "ray"),
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    done, killed = tmp_path / "ray" / "digits-mlp-search" / "trials", False
+    begin = time.monotonic()
+    while driver.poll() is None and time.monotonic() - begin < 1500:
+        if not killed and len(list(done.glob("*.json"))) >= trials // 2:
+            for pid in workers_of(driver.pid)[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+        time.sleep(0.05)
+    out, error = driver.communicate(timeout=30)
+    assert driver.returncode == 0, error[-2000:]
+    assert killed and table(out) == table(local.stdout) and len(table(out)) == trials
