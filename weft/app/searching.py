@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 Method = Literal["grid", "random", "halving"]
+Where = Annotated[Literal["here", "ray"], typer.Option(help="Where trials run: one by one here, or as tasks of Ray.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -64,9 +65,7 @@ def search(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     threads: Threads = None,
     no_compile: NoCompile = False,
-    on: Annotated[
-        Literal["here", "ray"], typer.Option(help="Where trials run: one after another, or as tasks of Ray.")
-    ] = "here",
+    on: Where = "here",
     as_json: AsJson = False,
 ) -> None:
     """Search for the best settings of a recipe; killed at any moment, the same command goes on.
@@ -98,18 +97,23 @@ def search(
         folder = runs_folder(runs) / (name or f"{request.recipe}-search")
     work = Work(request, folder, {"compile": False} if no_compile else {})
     try:
-        if on == "ray":
-            from .on_ray import RayTrials
-
-            with RayTrials(request, folder, work.options, threads or 1) as trials_on_ray:
-                work.go(as_json, trials_on_ray)
-        else:
-            work.go(quiet=as_json)
+        _go(work, on, threads or 1, as_json)
     except KeyboardInterrupt as interrupt:
         way = hint(f"search --resume {typed(folder)}")
         raise Interrupted(interrupt, f"{len(work.finished)} trials are kept; to go on: {way}") from None
     _report(work, as_json)
     raise typer.Exit(DONE if work.best() else FAILED)
+
+
+def _go(work: Work, on: str, threads: int, quiet: bool) -> None:
+    """Run the trials that are missing."""
+    if on == "here":
+        work.go(quiet)
+        return
+    from .on_ray import RayTrials
+
+    with RayTrials(work.request, work.folder, work.options, threads) as trials:
+        work.go(quiet, trials)
 
 
 def _told(recipe: str | None, space: list[str] | None, method: Method | None, *rest: Any) -> SearchRequest:
