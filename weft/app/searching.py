@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 Method = Literal["grid", "random", "halving"]
+Resume = Annotated[str | None, typer.Option(metavar="[NAME]", help="Go on with a search; without a name, the latest.")]
 Where = Annotated[Literal["here", "ray"], typer.Option(help="Where trials run: one by one here, or as tasks of Ray.")]
 
 
@@ -57,9 +58,7 @@ def search(
     changes: Changes = None,
     data: Data = None,
     trust_data: TrustData = False,
-    resume: Annotated[
-        str | None, typer.Option(metavar="[NAME]", help="Go on with a search; without a name, the latest.")
-    ] = None,
+    resume: Resume = None,
     runs: Runs = None,
     name: Annotated[str | None, typer.Option(help="Name of the search's folder.", show_default="RECIPE-search")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
