@@ -16,6 +16,8 @@ PRINTED = [  # a pattern for what each program prints, in the order of the page
     r"^tensor\(\[\[ *1, +2, +3(, +\d+){9}\]\]\)$",
     r"^  log_prob_bound +≤ +-8\.3\d+ nats ",
     r"^tensor\(\[(-\d+\.\d+(, )?){5}\], .*'log_prob': 'exact'",
+    r"^tensor\(0\., ",
+    r"^tensor\(\[[01]\]\) weft\.Size\(\[60, 2\]\)$",
     r"^tensor\(\[\[3\.0000\]\], requires_grad=True\) tensor\(\[0\.5000\], requires_grad=True\)$",
     r"^$",
     r"^loss 0\.0\d+, accuracy (0\.9\d+|1\.000)$",
