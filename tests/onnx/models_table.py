@@ -74,7 +74,8 @@ CLASSICAL = {
 }
 
 VISION = {
-    name: Entry(make, _images(shape[1:]), {"x": BATCH}) for name, (make, shape) in test_vision_training.TINY.items()
+    f"{name} (vision)": Entry(make, _images(shape[1:]), {"x": BATCH})
+    for name, (make, shape) in test_vision_training.TINY.items()
 }
 
 SEQUENCES = {

@@ -15,7 +15,8 @@ ort = pytest.importorskip("onnxruntime")
 from .models_table import TABLE, tensors  # noqa: E402
 
 QUICK = {
-    *("mlp", "mlp gelu", "polynomial regression", "lenet", "resnet", "densenet", "convnext", "vit", "mobilenet_v2"),
+    *("mlp", "mlp gelu", "polynomial regression"),
+    *(f"{name} (vision)" for name in ("lenet", "resnet", "densenet", "convnext", "vit", "mobilenet_v2")),
     *(
         "sequence classifier",
         "sequence tagger",
