@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import enum
 import functools
 import importlib
 import inspect
@@ -217,7 +218,7 @@ class ModuleStub(Stub):
             if forms := typing.get_overloads(function):
                 return self.overloads(forms, name, function.__doc__)
             return self.function(function, name, "cls" if name == "__new__" else "self")
-        return f"{name}: {self.annotation(type(value), [])}"
+        return f"{name}: {self.annotation(type(value), [self.module] if isinstance(value, enum.Enum) else [])}"
 
     def overloads(self, forms: Sequence[Callable], name: str, doc: str | None) -> str:
         self.imports["overload"] = "from typing import overload"

@@ -13,7 +13,6 @@ profiler's own work, a microsecond or so for each event.
 
 from __future__ import annotations
 
-import enum
 import functools
 import json
 import os
@@ -21,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,13 @@ __all__ = [
 ]
 
 
-class ProfilerActivity(enum.Enum):
+class ProfilerActivity(Enum):
     """What to listen to; there is only the CPU."""
 
     CPU, CUDA, XPU, MTIA = range(4)
 
 
-class ProfilerAction(enum.Enum):
+class ProfilerAction(Enum):
     """What a profiler does in a step."""
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)

@@ -13,10 +13,8 @@ profiler's own work, a microsecond or so for each event."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
-from typing import Enum
-from typing import ProfilerAction
-from typing import ProfilerActivity
 import os
 
 __all__ = ['Event', 'EventAverage', 'EventList', 'ProfilerAction', 'ProfilerActivity', 'profile', 'record_function', 'schedule', 'tensorboard_trace_handler']

@@ -12,6 +12,8 @@ import sys
 import threading
 from typing import IO, Any
 
+__all__ = ["MARK"]
+
 MARK = "weft launch:"
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 

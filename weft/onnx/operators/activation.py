@@ -12,6 +12,8 @@ from ...nn import functional as F
 from ...tensor import Tensor
 from .registry import rule
 
+__all__ = ["hard_sigmoid"]
+
 
 @rule("Relu")
 def relu(x: Tensor) -> Tensor:

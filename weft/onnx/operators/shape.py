@@ -16,6 +16,8 @@ from ...nn import functional as F
 from ...tensor import Tensor, wrap
 from .registry import ints, known, rule
 
+__all__ = ["check_size"]
+
 MOST = 1 << 36  # elements that a shape in a file may ask for
 
 

@@ -11,6 +11,8 @@ from .builder import Builder, writes
 from .sizes import Band, Number
 from .unify import Step
 
+__all__ = ["same"]
+
 _SAME = {
     "Abs": "Abs",
     "Acos": "Acos",

@@ -110,8 +110,9 @@ class Ranks:
         found = for_rank(loader, self.rank, self.size)
         if isinstance(found, RankLoader):
             found.seed = self.told(found.seed)
-            if hasattr(found.sampler, "seed"):
-                found.sampler.seed = self.told(found.sampler.seed)
+            sampler: Any = found.sampler
+            if hasattr(sampler, "seed"):
+                sampler.seed = self.told(sampler.seed)
         return found
 
     def shares(self, loader: Any, number: int, size: int) -> Share:
@@ -144,7 +145,7 @@ class Ranks:
     @contextmanager
     def drawing(self, share: Share) -> Iterator[None]:
         """Random numbers inside are this rank's part of those for the joint batch."""
-        generator = random.default_generator
+        generator: Any = random.default_generator
         generator.part = share.part
         try:
             yield

@@ -97,7 +97,9 @@ class Saver:
             self._write(tree, names)
             for name in removed:
                 self.named.pop(name, None)
-            self.named |= dict.fromkeys(names, tree.get("parts", {}).get("folder", ""))
+            folder = str(tree.get("parts", {}).get("folder", ""))
+            for name in names:
+                self.named[name] = folder
             if "last" in names and before is not None:
                 self.named["previous"] = before
             self._remove_parts()

@@ -1,4 +1,4 @@
-"""The functions of `weft.vision.transforms.functional` under the names that the second version has for some of them."""
+"""Functions that the second version of the transforms has under another name, or anew."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ import numpy as np
 
 import weft
 
-from ....data.augment.base import is_pil
-from ....tensor import Tensor, wrap
-from .. import functional as _first
-from ..functional import *  # noqa: F403
-from ..functional import __all__ as _names
+from .....data.augment.base import is_pil
+from .....tensor import Tensor, wrap
+from ... import functional as _first
 
-__all__ = [
-    *_names,
-    *("get_num_channels", "get_size", "horizontal_flip", "to_dtype", "to_image", "vertical_flip"),
-]
+__all__ = ["get_num_channels", "get_size", "horizontal_flip", "to_dtype", "to_image", "vertical_flip"]
 
 horizontal_flip, vertical_flip = _first.hflip, _first.vflip
 get_num_channels = _first.get_image_num_channels
