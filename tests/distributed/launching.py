@@ -38,4 +38,8 @@ def run_job(size: int, name: str, *args: str, **more: str) -> subprocess.Complet
 def rows_of(job: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     """The JSON lines that a job printed; a job that failed shows what it said."""
     assert job.returncode == 0, job.stdout[-3000:] + job.stderr[-3000:]
-    return [json.loads(line) for line in job.stdout.splitlines() if line.startswith("{")]
+    found, at, decoder = [], 0, json.JSONDecoder()
+    while (at := job.stdout.find("{", at)) >= 0:  # mpiexec may join lines of two ranks
+        row, at = decoder.raw_decode(job.stdout, at)
+        found.append(row)
+    return found

@@ -20,11 +20,11 @@ pytest.importorskip("mpi4py")
 STRATEGIES, MODELS, KINDS = ("ddp", "zero1", "zero3"), ("mlp", "cnn", "gpt"), {"float32": 1e-6, "float64": 1e-12}
 ALL = [f"{s}:{m}:{k}:{how}" for s in STRATEGIES for m in MODELS for k in KINDS for how in ("eager", "compiled")]
 EAGER = [v for v in ALL if v.endswith("float64:eager")]
-COMPILED = [f"{v}:float32:compiled" for v in ("ddp:mlp", "ddp:cnn", "ddp:gpt", "zero1:mlp", "zero3:gpt")]
+COMPILED = [f"{v}:float32:compiled" for v in ("ddp:mlp", "ddp:gpt", "zero1:mlp", "zero3:cnn")]
 QUICK = {  # what is run on so many ranks by `make test`
     2: EAGER + COMPILED,
     3: [v for v in EAGER if v.startswith("zero3")],
-    4: [v for v in EAGER if v.startswith("ddp")] + ["zero3:mlp:float32:compiled"],
+    4: [v for v in EAGER if v.startswith("ddp")],
 }
 
 

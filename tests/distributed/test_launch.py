@@ -56,11 +56,11 @@ def test_a_hung_rank_ends_the_job_and_is_named(tmp_path):
 
 
 def test_sigterm_to_one_rank_lets_all_save_and_the_run_goes_on(tmp_path):
-    words = (str(HERE / "job_trainer.py"), str(tmp_path / "run"), "ddp", "4", "6")
-    first = run_job(2, "job_trainer.py", *words[1:], HARM="terminate:8")
+    words = (str(HERE / "job_trainer.py"), str(tmp_path / "run"), "zero1", "4", "6")
+    first = run_job(2, "job_trainer.py", *words[1:], HARM="terminate:8", COMPILE="0")
     assert first.returncode != 0 and "SIGTERM" in first.stderr
-    rows = rows_of(run_job(2, "job_trainer.py", *words[1:], "resume"))
-    assert {row["digest"] for row in rows} == {trained(2, "ddp")[1][0]["digest"]}
+    rows = rows_of(run_job(2, "job_trainer.py", *words[1:], "resume", COMPILE="0"))
+    assert {row["digest"] for row in rows} == {trained(2, "zero1")[1][0]["digest"]}
 
 
 def test_two_jobs_in_one_folder_are_refused(tmp_path):
@@ -78,7 +78,7 @@ def test_two_jobs_in_one_folder_are_refused(tmp_path):
             if lock.exists():
                 break
             time.sleep(0.1)
-        second = run_job(2, *words)
+        second = run_job(2, *words, COMPILE="0")
         assert second.returncode != 0 and "has been training since" in second.stderr
     finally:
         hanging.terminate()

@@ -7,7 +7,9 @@ is resumed. All machines of a cluster must see the folder of the search.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -51,11 +53,14 @@ class RayTrials:
         }
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self.ray.init(**known, **({} if os.environ.get("RAY_ADDRESS") else {"_node_ip_address": "127.0.0.1"}))
+        self.aside = contextlib.redirect_stdout(sys.stderr)  # Ray tells of dead workers on standard output
+        self.aside.__enter__()
         self.task = self.ray.remote(num_cpus=self.threads, max_retries=RETRIES)(run_trial)
         return self
 
     def __exit__(self, *error: Any) -> None:
         self.ray.shutdown()
+        self.aside.__exit__(*error)
 
     def run(self, trials: Sequence[Trial], done: Callable[[Trial], None]) -> None:
         """All of these trials; `done` is told of each."""
