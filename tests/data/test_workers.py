@@ -336,7 +336,7 @@ def test_a_batch_that_cannot_be_sent():
         (lambda: [faulthandler.disable(), os.kill(os.getpid(), signal.SIGSEGV)], r"killed by signal 11 \(SIGSEGV\)"),
     ],
 )
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("persistent", slow_but((True,), [False, True]))
 def test_a_worker_that_dies_is_reported_at_once(end, words, persistent):
     def give(i):
         if i == 9:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ..tables import slow_but
 from .launching import rows_of, run_job
 
 pytest.importorskip("mpi4py")
@@ -52,7 +53,7 @@ def compare(size: int, variants: list[str]) -> None:
         assert apart <= KINDS[kind], f"{variant} on {size} ranks: {apart:.2e}"
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("size", slow_but((2, 3), [2, 3, 4]))
 def test_ranks_train_what_one_process_trains(size):
     compare(size, QUICK[size])
 

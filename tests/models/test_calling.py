@@ -53,7 +53,15 @@ def valid(value: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     return value * rows if rows.shape[-2] == value.shape[-2] else value
 
 
+OTHERWISE = {  # cases whose outputs transformers lays out in a way that Weft's do not follow: theirs are in test_huggingface
+    **dict.fromkeys(("convnext", "convnext-body"), "no attentions"),
+    **dict.fromkeys(("swin", "swin-body"), "hidden states as images besides"),
+    **dict.fromkeys(("clip", "siglip", "clip-image-vectors", "clip-text-vectors"), "two towers, no labels"),
+    **dict.fromkeys(("mamba", "mamba-body"), "the state of a recurrence in place of a cache"),
+    "whisper": "sound, no mask of words",
+}
 SAMPLE = list({case.name: name for name, case in reversed(CASES.items())}.values())  # one case of every class
+SAMPLE = [name for name in SAMPLE if name not in OTHERWISE]
 
 
 @needs_transformers

@@ -19,7 +19,7 @@ from weft.models import supervised
 from weft.models.pretrained.pretrained import Config
 
 from . import test_captioning, test_huggingface, test_sequences_training, test_vision_training
-from .hf_cases import BERT, CASES, GPT2, LLAMA, Case, inputs, tensors_of, to_weft
+from .hf_cases import BERT, CASES, GPT2, LLAMA, MOE, PHI3, Case, inputs, tensors_of, to_weft
 
 F = nn.functional
 Row = tuple[Callable[[], nn.Module], Callable[[Any], weft.Tensor]]  # makes a model; its loss
@@ -57,10 +57,21 @@ CLASSICAL: dict[str, Row] = {
         lambda m: chosen(m(**PADDED, prefix_lengths=weft.tensor([2, 0, 7])).logits),
     ),
 }
+SHARED = {**MOE, "shared_expert_intermediate_size": 20}
 MORE = (
     Case("MistralForSequenceClassification", {**LLAMA, "sliding_window": 3, "num_labels": 3}),
     Case("Qwen2ForSequenceClassification", {**LLAMA, "num_labels": 3}),
     *(Case(f"{name}ForTokenClassification", {**LLAMA, "num_labels": 3}) for name in ("Mistral", "Qwen2", "Qwen3")),
+    Case("Phi3ForTokenClassification", {**PHI3, "num_labels": 3}),
+    Case("MixtralForTokenClassification", {**LLAMA, "num_local_experts": 3, "num_labels": 3}),
+    *(
+        Case(f"Qwen2MoeFor{task}", {**SHARED, "num_labels": 3})
+        for task in ("SequenceClassification", "TokenClassification")
+    ),
+    *(
+        Case(f"Qwen3MoeFor{task}", {**MOE, "num_labels": 3})
+        for task in ("SequenceClassification", "TokenClassification")
+    ),
 )
 # by its class, the first case of every model of transformers' that test_huggingface does not train
 HEADS = {case.name: case for case in (*MORE, *reversed(CASES.values())) if case.name in supervised.__all__}
@@ -88,7 +99,8 @@ def trained(row: Row, compiled: bool) -> tuple[list[float], dict[str, np.ndarray
     make, loss_of = row
     weft.manual_seed(0)
     model = make().train()
-    optimizer = weft.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    lr = 0.05 if not isinstance(model, supervised.SiglipModel) else 1e-4  # whose logits have a large scale
+    optimizer = weft.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
 
     def step() -> weft.Tensor:
         loss = loss_of(model)
@@ -124,6 +136,9 @@ EXEMPT = {
     "CNBlockConfig": "a record",
     "GoogLeNetOutputs": "a record",
     "GenerationConfig": "a record",
+    "TextStreamer": "tells words while they are written",
+    "TextIteratorStreamer": "tells words while they are written",
+    "StopStrings": "ends a text",
 }
 
 
