@@ -251,7 +251,8 @@ def _flow(*parts: Any) -> flows.Flow:
 
 def _ended(flow: Any) -> flows.Flow:
     """Its maps with a last one that moves and stretches the plane."""
-    return flows.Flow([*flow.bijector.parts, flows.ActNorm(2)], flow.noise)
+    parts = getattr(flow.bijector, "parts", [flow.bijector])
+    return flows.Flow([*parts, flows.ActNorm(2)], flow.noise)
 
 
 PLANE: dict[str, tuple[Callable[[], Any], float]] = {
@@ -268,7 +269,7 @@ PLANE: dict[str, tuple[Callable[[], Any], float]] = {
     ),
     "residual flow": (lambda: _ended(flows.ResidualFlow(2, (64, 64), 8)), 0.003),
     "continuous flow": (
-        lambda: _ended(flows.ContinuousFlow(2, (64, 64), method="rk4", options={"step_size": 0.1})),
+        lambda: _ended(flows.ContinuousFlow(2, (64, 64), method="rk4", options={"num_steps": 8})),
         0.003,
     ),
     "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003),
