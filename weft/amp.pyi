@@ -9,8 +9,9 @@
 Linear layers, matrix products, convolutions and attention take their inputs and weights rounded to `dtype` and give results
 of that type; sums inside are accumulated in float32. Losses (cross entropy, with or without logits) are computed in
 float32, recurrent layers stay in the type of their weights, and everything else is in the type of what comes to it. Gradients
-arrive in the type of each parameter. On the processors at hand 16-bit arithmetic is done in float32 and rounded, so that it
-shows what mixed precision does to a training and is not faster."""
+arrive in the type of each parameter. In compiled code, on processors with AVX512-BF16, matrix products in bfloat16 are about
+twice as fast as in float32, and whole training steps of transformers 1.5 times. All else (float16, eager code, convolutions,
+the insides of attention, other processors) is computed in float32 and rounded: it shows what mixed precision does to a training and is not faster."""
 
 from collections.abc import Callable
 from typing import Any

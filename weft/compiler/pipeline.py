@@ -22,7 +22,7 @@ from .fuse.refine import refine
 from .graph import bodies, verify
 from .graph.geometry import Geometry
 from .graph.graph import Graph, Node
-from .passes import simplify, split
+from .passes import halves, simplify, split
 from .passes.choose import choose
 from .passes.expand import expand
 from .passes.layouts import choose_geometry, order_memory
@@ -83,12 +83,16 @@ PASSES = (
     Pass("split", split.split, "products taken out of loops and done for all iterations at once", optional=True),
     Pass("sums", split.add_up, "sums that loops make, as carried values"),
     Pass("planes", split_planes, "complex numbers as pairs of real ones"),
+    Pass("widen", halves.widen, "bfloat16 numbers held as float32"),
     Pass("expand", expand, "operations that are made of others, written out"),
     Pass("windows", simplify.open_windows, "copies out of dense memory as views of it", optional=True),
     Pass("constants", simplify.fold_constants, "what depends on constants alone, computed now", optional=True),
     Pass("neutral", simplify.remove_neutral, "what changes nothing, left out", optional=True),
     Pass("share", simplify.share_equal, "equal expressions computed once", optional=True),
     Pass("orient", simplify.orient, "products computed transposed where only the transpose is read", optional=True),
+    Pass(
+        "narrow", halves.narrow, "products of bfloat16 numbers two terms at a time, where that is faster", optional=True
+    ),
     Pass(
         "layouts",
         choose_geometry,

@@ -23,6 +23,8 @@ class NativeForm:
     )
     pieces: Callable | None = None  # (out, *inputs, **params): a fill value, and the windows that inputs are copied to
     of_dense: Any = None  # the view that this copy is where memory lies dense
+    exact: bool = False  # whether results are numbers of the inputs or their negatives: nothing is rounded
+    halved: Any = None  # the same operation on float32 that is to be rounded to bfloat16, with a kernel for that
     transposes: bool = False  # whether f(a, b)ᵀ = f(bᵀ, aᵀ)
     checks: bool = False  # whether it only looks at indices, and ends the plan where one is wrong
     error: type[Exception] = Exception  # what it raises then

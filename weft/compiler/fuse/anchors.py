@@ -13,6 +13,7 @@ from ...kernels.body import Access, Body
 from ...kernels.kernel import Kernel
 from ...kernels.llvm.values import type_of
 from ..graph.graph import Constant, Draw, Graph, Hole, Node, Value
+from .kinds import has_halves
 
 __all__ = ["find_anchors"]
 
@@ -64,7 +65,7 @@ def find_anchors(graph: Graph) -> dict[Node, Any]:
     nodes: list[Node] = []
     for node in graph.nodes:
         native = draw if isinstance(node.op, Draw) else node.op.native
-        anchor = native(node) if native is not None else None
+        anchor = None if native is None or has_halves(node) else native(node)
         if anchor is not None:
             anchor.operands = tuple(_value(v) for v in anchor.operands)
             found[node] = anchor

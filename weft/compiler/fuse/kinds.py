@@ -10,11 +10,24 @@ import numpy as np
 from ...kernels.llvm.values import type_of
 from ...ops.core.pointwise import Elementwise
 from ...ops.core.primitive import Reduction
+from ...ops.core.tracing import converting
 from ..graph.geometry import Geometry, contiguous_strides, offset_of, remembered, stand_in
 from ..graph.graph import Node, Value
 from ..passes.simplify import Move
 
-__all__ = ["is_assembly", "is_pointwise", "is_reduction", "merged", "product", "real_of", "reduced_dims", "windows"]
+__all__ = [
+    "has_halves",
+    "is_assembly",
+    "is_pointwise",
+    "is_reduction",
+    "merged",
+    "product",
+    "real_of",
+    "reduced_dims",
+    "windows",
+]
+
+CONVERT, _ = converting(np.dtype(np.float32))
 
 
 def product(sizes: Sequence[int]) -> int:
@@ -51,7 +64,8 @@ def merged(strides: Sequence[int], factors: Sequence[int], space: Sequence[int])
 
 def is_pointwise(node: Node) -> bool:
     """Whether the node is an elementwise operation with native code for its types."""
-    return isinstance(node.op, (Elementwise, Move)) and node.op.lower is not None and _is_native(node)
+    op = node.op
+    return isinstance(op, (Elementwise, Move)) and op.lower is not None and _is_native(node)
 
 
 def is_reduction(node: Node) -> bool:
@@ -62,12 +76,19 @@ def is_reduction(node: Node) -> bool:
 
 
 def _is_native(node: Node) -> bool:
-    if len(node.outputs) != 1 or node.outputs[0].size == 0 or type_of(node.outputs[0].dtype) is None:
+    """Numbers of bfloat16, as they lie in memory, are converted and moved by native code, and nothing else."""
+    if len(node.outputs) != 1 or node.outputs[0].size == 0:
         return False
-    for v in node.inputs:
-        if type_of(v.dtype) is None:
+    for v in (*node.outputs, *node.inputs):
+        kind = type_of(v.dtype)
+        if kind is None or (kind == "bf16" and node.op is not CONVERT and not isinstance(node.op, Move)):
             return False
     return True
+
+
+def has_halves(node: Node) -> bool:
+    """Whether it is about bfloat16 numbers as they lie in memory."""
+    return any(type_of(v.dtype) == "bf16" for v in (*node.inputs, *node.outputs))
 
 
 def is_assembly(node: Node, geometry: Geometry) -> bool:

@@ -49,6 +49,7 @@ def order_operands(graph: Graph, anchors: dict[Node, Any], geometry: Geometry) -
     for node in graph.nodes:
         anchor = anchors.get(node)
         wanted = [] if anchor is None else [(v, None) for v in anchor.dense]
+        wanted += [] if anchor is None else [(v, None) for v in anchor.rows if not _has_rows(v, geometry)]
         wanted += [] if anchor is None else [(v, channels_last(v)) for v in anchor.images if v.node is not node]
         for v, order in wanted:
             strides = ordered_strides(v.shape, v.dtype.itemsize, order or range(len(v.shape)))
@@ -63,6 +64,11 @@ def order_operands(graph: Graph, anchors: dict[Node, Any], geometry: Geometry) -
         nodes.append(node)
     graph.nodes = nodes
     graph.renumber()
+
+
+def _has_rows(value: Value, geometry: Geometry) -> bool:
+    """Whether neighbours in the last dimension are neighbours in memory, or all the same number."""
+    return value.shape[-1] == 1 or geometry(value).strides[-1] in (0, value.dtype.itemsize)
 
 
 def _replace_operand(node: Node, anchor: Any, value: Value, copy: Value) -> None:

@@ -31,7 +31,7 @@ LARGEST_CONSTANT = 4096  # elements: larger results are computed at run time
 class Move(NativeForm):
     """The identity, for values that must be written to a place of their own."""
 
-    name, title = "move", "Move"
+    name, title, exact = "move", "Move", True
 
     def lower(self, f: Any, x: Any) -> Any:
         return x

@@ -186,6 +186,11 @@ class Function(MemoryAccess, Control, Math):
         """Convert as NumPy's astype does; a float that no integer holds gives some integer, never poison."""
         if x.kind == kind:
             return x
+        if x.kind == "bf16":
+            return self.cast(self.bitcast(self.cast(Val(self, x.ir, "u16", x.lanes), "u32") << 16, "f32"), kind)
+        if kind == "bf16":
+            upper = self.cast(self._rounded_bits(self.cast(x, "f32")) >> 16, "u16")
+            return Val(self, upper.ir, kind, x.lanes)
         to = LLVM_TYPES[kind] if x.lanes == 1 else f"<{x.lanes} x {LLVM_TYPES[kind]}>"
         if kind == "i1":
             return self.compare("ne", x, 0)
@@ -202,6 +207,16 @@ class Function(MemoryAccess, Control, Math):
         else:
             how = "sext" if x.is_signed and x.kind != "i1" else "zext"
         return self.emit(f"{how} {x.typed} to {to}", kind, x.lanes)
+
+    def rounded_half(self, x: Val) -> Val:
+        """The bfloat16 number next to a number of the type f32, of two that are as near the even one; again as f32."""
+        return self.bitcast(self._rounded_bits(x) & 0xFFFF0000, "f32")
+
+    def _rounded_bits(self, x: Val) -> Val:
+        """The bits of a float32, whose upper half is the nearest bfloat16 number; NaN stays NaN."""
+        bits = self.bitcast(x, "u32")
+        nearest = bits + 0x7FFF + ((bits >> 16) & 1)
+        return self.select(self.compare("ne", x, x), bits | 0x400000, nearest)
 
     def _float_to_integer(self, x: Val, kind: str) -> Val:
         """Through a wide signed integer, as the processor's conversion does: out of range gives the least integer."""

@@ -111,10 +111,12 @@ class MemoryAccess:
         self.declarations[f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)"] = None
         self.do(f"call void @{name}({value.typed}, {place.typed}, i32 {align}, {mask.typed})")
 
-    def prefetch(self, pointer: Val, index: Any, kind: str) -> None:
-        """Ask for the line of memory around element `index`, to be read soon."""
+    def prefetch(self, pointer: Val, index: Any, kind: str, level: int = 1) -> None:
+        """Ask for the line of memory around element `index`, to be read soon; `level`: the cache that it shall come to."""
         self.declarations["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-        self.do(f"call void @llvm.prefetch.p0({self.offset(pointer, index, kind).typed}, i32 0, i32 3, i32 1)")
+        self.do(
+            f"call void @llvm.prefetch.p0({self.offset(pointer, index, kind).typed}, i32 0, i32 {4 - level}, i32 1)"
+        )
 
     def _store_first(self, value: Val, count: int, pointer: Val, index: Any) -> None:
         """Write the first `count` lanes, in pieces of a whole, a half, a quarter … of a vector."""

@@ -88,6 +88,7 @@ class Target:
     fma: bool = True
     rate: int = 2  # vectors of multiply-adds that start in a cycle; AVX-512: as on processors with one such unit
     caches: Caches = Caches(32 * KIB, 512 * KIB, 16 * MIB)
+    bfloat: bool = False  # whether one instruction multiplies and adds pairs of bfloat16 numbers (AVX512-BF16)
 
     def lanes(self, dtype: Any) -> int:
         """How many elements of `dtype` one vector register holds."""
@@ -125,7 +126,7 @@ class Target:
     @functools.cached_property
     def usual(self) -> Target:
         """What is usual for such vectors: rounding may depend on this, not on what one machine has."""
-        return _USUAL[self.vector_bytes, self.registers]
+        return dataclasses.replace(_USUAL[self.vector_bytes, self.registers], bfloat=self.bfloat)
 
     @property
     def arch(self) -> str:
@@ -161,6 +162,9 @@ _NAMED = {
     "x86-64-v2": Target(_X86, "x86-64-v2", "", 16, 16, False, 1, Caches(32 * KIB, 256 * KIB, 8 * MIB)),
     "x86-64-v3": Target(_X86, "x86-64-v3", "", 32, 16, True, 2, Caches(32 * KIB, 512 * KIB, 16 * MIB)),
     "x86-64-v4": Target(_X86, "x86-64-v4", "", 64, 32, True, 1, Caches(32 * KIB, MIB, 32 * MIB)),
+    "x86-64-v4-bf16": Target(
+        _X86, "x86-64-v4", "+avx512bf16", 64, 32, True, 1, Caches(32 * KIB, MIB, 32 * MIB), bfloat=True
+    ),
     "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, True, 2, _ARM),
     "apple-m1": Target("arm64-apple-macosx", "apple-m1", "", 16, 32, True, 4, Caches(128 * KIB, 3 * MIB, 12 * MIB)),
     "arm-neon": Target("armv7-unknown-linux-gnueabihf", "cortex-a15", "+neon,+vfp4", 16, 16, True, 1),
@@ -190,7 +194,7 @@ def _detect() -> Target:
     if not triple.startswith(("x86_64", "amd64")):
         found = _NAMED["aarch64" if triple.startswith(("aarch64", "arm64")) else "arm-neon"]
     elif has.get("avx512f") and has.get("avx512vl") and has.get("avx512dq") and has.get("avx512bw"):
-        found = _NAMED["x86-64-v4"]
+        found = _NAMED["x86-64-v4-bf16" if has.get("avx512bf16") else "x86-64-v4"]
     else:
         found = _NAMED["x86-64-v3" if has.get("avx2") else "x86-64-v2"]
         found = dataclasses.replace(found, fma=bool(has.get("fma")))

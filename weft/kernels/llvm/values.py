@@ -1,7 +1,8 @@
 """What native code computes with: element types, constants, and `Val`, a typed value with operators.
 
 A `Val` is a value in a register: its element type ('f32', 'f64', 'i1', 'i8' … 'i64', 'u8' … 'u64', 'ptr') and its number
-of lanes. Operators take values and Python numbers; one lane meets many by being repeated.
+of lanes. Operators take values and Python numbers; one lane meets many by being repeated. Numbers of the type 'bf16' are
+read, written and converted, and never computed with: they are the upper halves of those of 'f32'.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
@@ -16,13 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["BITS", "LLVM_TYPES", "Val", "is_float", "literal", "type_of"]
 
-LLVM_TYPES = {"f32": "float", "f64": "double", "ptr": "ptr", "i1": "i1", "u128": "i128"} | {
+LLVM_TYPES = {"f32": "float", "f64": "double", "ptr": "ptr", "i1": "i1", "u128": "i128", "bf16": "i16"} | {
     f"{s}{n}": f"i{n}" for s in "iu" for n in (8, 16, 32, 64)
 }
-BITS = {"f32": 32, "f64": 64, "i1": 1, "ptr": 64, "u128": 128} | {f"{s}{n}": n for s in "iu" for n in (8, 16, 32, 64)}
+BITS = {"f32": 32, "f64": 64, "i1": 1, "ptr": 64, "u128": 128, "bf16": 16} | {
+    f"{s}{n}": n for s in "iu" for n in (8, 16, 32, 64)
+}
 OF_NUMPY = {
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",
+    np.dtype(ml_dtypes.bfloat16): "bf16",
     np.dtype(np.bool_): "i1",
     **{np.dtype(f"i{n // 8}"): f"i{n}" for n in (8, 16, 32, 64)},
     **{np.dtype(f"u{n // 8}"): f"u{n}" for n in (8, 16, 32, 64)},
@@ -30,7 +35,7 @@ OF_NUMPY = {
 
 
 def type_of(dtype: Any) -> str | None:
-    """The element type of native code for a NumPy type; None where there is none (complex, half precision)."""
+    """The element type of native code for a NumPy type; None where there is none (complex, float16)."""
     found = OF_NUMPY.get(dtype)
     return OF_NUMPY.get(np.dtype(dtype)) if found is None else found
 
@@ -46,6 +51,8 @@ def literal(kind: str, value: Any) -> str:
             value = float(np.float32(value))
     if is_float(kind):
         return f"0x{struct.unpack('Q', struct.pack('d', float(value)))[0]:016X}"
+    if kind == "bf16":
+        value = np.array(value, ml_dtypes.bfloat16).view(np.int16)
     if kind == "i1":
         return "true" if value else "false"
     number = int(value) & ((1 << BITS[kind]) - 1)

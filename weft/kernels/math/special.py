@@ -65,7 +65,8 @@ class Errors(Tools):
             return self.cast(self.log_ndtr(self.cast(x, "f64")), "f32")
         far, p = x < -1.0, self.ndtr(-self.abs(x))
         tail = 0.5 * self._erfcx_tail(self.clamp(x * -ROOT_HALF[0], 0.7, 1e300), tables.ERFCX)[0]
-        left = self.log(self.select(far, tail, p)) - self.select(far, x * 0.5 * x, 0.0)
+        square = self.exactly("fmul", x * 0.5, x)  # fused or not it would depend on the number of lanes
+        left = self.log(self.select(far, tail, p)) - self.select(far, square, 0.0)
         return self.select(x < 0.0, left, self.log1p(-p))
 
     def _erfcx_tail(self, x: Any, coefficients: Any) -> tuple[Any, Any]:

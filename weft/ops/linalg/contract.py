@@ -15,6 +15,7 @@ import numpy as np
 from ... import dtypes
 from ...dtypes import BOOL
 from ...errors import ArgumentError, DtypeError, ShapeError
+from ...kernels.operation import NativeForm
 from ...tape.interpreter import interpreter_of
 from ...tape.modes import Taken, mode, switches
 from ...tensor import Tensor, new, wrap
@@ -66,7 +67,23 @@ class Matmul(Contraction):
         return product(node, *node.inputs)
 
 
+class HalfMatmul(NativeForm):
+    """The product of matrices of float32, whose elements are rounded to bfloat16; the result is not."""
+
+    name, title = "matmul_bf16", "HalfMatmul"
+
+    def compute(self, x, other):
+        x, other = (a.astype(dtypes.bfloat16.np).astype(F32) for a in (x, other))
+        return MATMUL.reference(x, other)
+
+    def native(self, node):
+        from ...kernels.matmul.anchors import product
+
+        return product(node, *node.inputs, narrow=True)
+
+
 MATMUL = Matmul()
+MATMUL.halved = HalfMatmul()
 
 
 def adjoint(x: Tensor) -> Tensor:

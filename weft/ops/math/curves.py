@@ -196,6 +196,7 @@ class Sigmoid(Smooth):
 class Relu(Elementwise):
     """max(x, 0); the slope at 0 is 0."""
 
+    exact = True
     categories = (INTEGER, FLOAT)
 
     def reference(self, x):

@@ -273,7 +273,7 @@ class Where(Elementwise):
     """x where the condition holds, else other."""
 
     public = False
-    native_low = True
+    native_low = exact = True
 
     def reference(self, condition, x, other):
         return np.where(condition, x, other)

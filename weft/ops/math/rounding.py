@@ -20,7 +20,7 @@ class Neg(Elementwise):
     """y = −x."""
 
     reference, aliases, categories = np.negative, ("negative",), (INTEGER, COMPLEX)
-    native_low = True
+    native_low = exact = True
 
     def lower(self, f, x):
         return -x
