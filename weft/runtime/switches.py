@@ -47,6 +47,7 @@ SWITCHES = {
         Switch("WEFT_KEEP_MEMORY", "512", "MiB of freed memory kept for the next arrays (glibc); 0: all is given back"),
         Switch("WEFT_EAGER_NATIVE", "", "0: eager code by NumPy only; always: a plan for every array at its first use"),
         Switch("WEFT_TARGET", "host", "the processor to compile for: host, x86-64-v2, x86-64-v3, x86-64-v4, …"),
+        Switch("WEFT_TUNING", "", "0: no tilings that `weft tune` has found; a path: those of this file and no others"),
         Switch("WEFT_WINOGRAD", "1", "0: 3 × 3 convolutions by direct tiles only"),
     )
 }

@@ -13,8 +13,8 @@ from .product import Product
 __all__ = ["product"]
 
 
-def product(node: AnchorNode, x: AnchorValue, y: AnchorValue) -> Anchor | None:
-    """(…, n, k) @ (…, k, m) with broadcast leading dimensions."""
+def product(node: AnchorNode, x: AnchorValue, y: AnchorValue, narrow: bool = False) -> Anchor | None:
+    """(…, n, k) @ (…, k, m) with broadcast leading dimensions; `narrow`: of operands rounded to bfloat16."""
     kind = type_of(node.output.dtype)
     if kind not in ("f32", "f64") or node.output.size == 0 or x.size == 0 or x.dtype != y.dtype:
         return None
@@ -29,6 +29,6 @@ def product(node: AnchorNode, x: AnchorValue, y: AnchorValue) -> Anchor | None:
         return (*lead, *strides[-2:])
 
     def make(strides: Sequence[Strides], body: Body, word: int) -> Kernel:
-        return Product.planned(kind, batch, m, n, k, spread(x, strides[0]), spread(y, strides[1]), body)
+        return Product.planned(kind, batch, m, n, k, spread(x, strides[0]), spread(y, strides[1]), body, narrow)
 
     return Anchor(node, (x, y), (*batch, m, n), make)

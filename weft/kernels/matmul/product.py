@@ -3,7 +3,7 @@
     Product(kind: str, batch: tuple[int, ...], m: int, n: int, k: int, a: tuple[int, ...], b: tuple[int, ...], body: Body)
     Product.planned(the same)    the same product with axes folded or swapped so that it runs faster
 
-`kind` is 'f32' or 'f64'. Argument word 0 is A with strides `a` = (batch…, row, k), word 1 is B with strides
+`kind` is 'f32' or 'f64'; `narrow`: operands (of float32) count as rounded to bfloat16, sums do not. Argument word 0 is A with strides `a` = (batch…, row, k), word 1 is B with strides
 `b` = (batch…, k, column), in elements, any integers. `body` has one given value, the accumulator, and the index space
 (batch…, i, j); it does every load and store besides A and B. Its accesses name argument words from 2 on; after them come
 the scratch memory (`scratch_word`) when `scratch` is not 0 and the workspace (`workspace_word`) when that is not.
@@ -22,8 +22,10 @@ from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.target import LINE, PARTS, Target, everywhere
 from ..llvm.values import BITS
+from .pairs import PAIRS, PairWriter
 from .shared import SharedWriter
 from .tiles import Writer
+from .tuning import Choice, chosen, cut
 
 __all__ = ["Product", "Tiling"]
 
@@ -33,14 +35,17 @@ DOT_ROWS = 4  # up to so many rows, dot products are faster than transposing B
 PART_DEPTH = 512  # of a sum over k that is taken in parts
 SHARED_DEPTH = 256  # the same where threads copy the operands: a panel takes half of the first level of the cache
 SHARED_TILES = 4  # so many tiles of rows and of columns pay for copying
+PAIR_DEPTH = 1024  # pairs of terms of a sum that are taken at once, in products of bfloat16 numbers
+LEAST_PAIRS = 1 << 18  # multiplications of such products that pay for copying
 SHARED_BYTES = 1 << 26  # that copies and waiting sums may take
 LATENCY = 4  # cycles of a multiply-add
 LOADS = 2  # vectors that are loaded in a cycle
 AHEAD = 3  # cache lines that are asked for beside them, for each k of a tile
 TURN = 11  # cycles to transpose one vector of a tile
-SERIAL_WORK = 20_000  # operations below which threads cost more than they gain
+ACROSS = 1.1  # what tiles that are transposed cost where each of their rows along k lies on a cache line of its own
+SERIAL_WORK = 20_000  # operations of a thread below which it costs more than it gains
 MANY_PLANNED = 1024
-PLANNED: dict[Any, Product] = {}  # the forms that were chosen, by everything that they depend on
+PLANNED: dict[Any, tuple[Product, Product]] = {}  # folded, and in the form that costs least, by all they depend on
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class Tiling:
     in scratch memory. `turned`: sums have lanes along columns, the epilogue along rows; `at_once` rows of a tile are
     summed, and whole tiles are transposed. `dots`: one row and one vector of columns at a time, with lanes along k.
     `shared`: the threads together copy both operands, `depth` of them at a time, and where that is not all of k the sums
-    wait in the workspace (shared.py).
+    wait in the workspace (shared.py). `pairs`: the same with elements that are pairs of bfloat16 numbers; `depth` counts
+    these (pairs.py).
     """
 
     lanes: int
@@ -66,9 +72,18 @@ class Tiling:
     turned: bool = False
     dots: bool = False
     shared: bool = False
+    pairs: bool = False
 
     @staticmethod
     def of(p: Product, target: Target) -> Tiling:
+        """The tiling that was chosen for a product, else the usual one."""
+        usual = Tiling.usual(p, target)
+        return usual if p.choice is None else p.choice.of(p, usual, target)
+
+    @staticmethod
+    def usual(p: Product, target: Target) -> Tiling:
+        if p.narrow and target.bfloat and (found := Tiling.pairing(p, target)):
+            return found
         size, near, lanes = BITS[p.kind] // 8, target.near, target.lanes_of(p.kind)
         if p.m <= DOT_ROWS and p.a[-1] == p.b[-2] == 1 != p.b[-1] and p.k >= 2 * lanes:
             return Tiling(lanes, 1, 1, p.m, False, p.k, 1, dots=True)
@@ -112,6 +127,32 @@ class Tiling:
             return found
         return replace(found, block=_even(tiles, max(1, near.block // (rows * depth * size))))
 
+    @staticmethod
+    def pairing(p: Product, target: Target) -> Tiling | None:
+        """A product of bfloat16 numbers in pairs of terms; None where k is odd or that does not pay."""
+        if p.k % 2 or p.k < 2 * PAIRS or prod(p.batch) != 1 or p.m * p.n * p.k < LEAST_PAIRS:
+            return None
+        depth, near = _even(p.k // 2, PAIR_DEPTH), target.near
+        across = -(-p.n // PAIRS)
+        rows, vectors = (16, 1) if across == 1 else (8, 2 if across == 2 else 3)
+        found = Tiling(PAIRS, rows, vectors, 1, True, depth, rows, shared=True, pairs=True)
+        if sum(found.regions(p)) > SHARED_BYTES:
+            return None
+        if depth * p.n * BITS[p.kind] // 8 <= near.block:
+            return found
+        return replace(found, block=_even(-(-p.m // rows), max(1, near.block // found.pitch_of_rows(p))))
+
+    @property
+    def row_pitch(self) -> int:
+        """Bytes from a row of pairs to the next, where rows are copied one by one: an odd number of cache lines."""
+        return (-(-self.depth * 4 // LINE) | 1) * LINE
+
+    def pitch_of_rows(self, p: Product) -> int:
+        """Bytes from a copied tile of A to the next."""
+        if self.pairs and p.a[-1] == 1:
+            return self.rows * self.row_pitch
+        return self.pitch(self.rows, BITS[p.kind] // 8)
+
     @property
     def width(self) -> int:
         """Columns of a panel."""
@@ -124,8 +165,9 @@ class Tiling:
     def regions(self, p: Product) -> tuple[int, int, int]:
         """Bytes of the workspace for the copies of A and of B, and for the sums that wait."""
         size, panels, tiles = BITS[p.kind] // 8, -(-p.n // self.width), -(-p.m // self.rows)
-        sums = tiles * panels * self.rows * self.width if self.depth < p.k else 0
-        return tiles * self.pitch(self.rows, size), panels * self.pitch(self.width, size), sums * size
+        terms = p.k // 2 if self.pairs else p.k
+        sums = tiles * panels * self.rows * self.width if self.depth < terms else 0
+        return tiles * self.pitch_of_rows(p), panels * self.pitch(self.width, size), sums * size
 
     def pitch(self, wide: int, size: int) -> int:
         """Bytes from a copied tile of A, or panel of B, to the next: an odd number of cache lines, so that those which are
@@ -163,23 +205,29 @@ class Product(Kernel):
         b: tuple[int, ...],
         body: Body,
         words: tuple[int, int] = (0, 1),
+        choice: Choice | None = None,
+        narrow: bool = False,
     ) -> None:
+        self.choice, self.narrow = choice, narrow
         self.kind, self.batch, self.m, self.n, self.k = kind, tuple(batch), m, n, k
         self.a, self.b, self.body, self.words = tuple(a), tuple(b), body, words
         spaces, size, elements = accesses(body), BITS[kind] // 8, prod(batch) * m * n
         self.scratch_word = 1 + max([1, *(x.arg for x in spaces)])
         self.flops = 2 * elements * k
+        self.pace = 2 if narrow and elements and Tiling.of(self, Target.host()).pairs else 1
         self.nbytes = size * (_extent((*batch, m, k), a) + _extent((*batch, k, n), b))
         self.nbytes += sum(max(1, BITS[x.kind] // 8) * _extent((*batch, m, n), x.strides) for x in spaces)
         self.serial = self.flops + elements < SERIAL_WORK
         self.scratch = max(Tiling.of(self, x).scratch(self) for x in everywhere()) if elements else 0
         self.workspace = Tiling.of(self, Target.host()).workspace(self) if elements else 0
         self.workspace_word = self.scratch_word + (self.scratch > 0)
+        self.most_threads = 0 if self.workspace else max(2, (self.flops + elements) // SERIAL_WORK)
 
     @functools.cached_property
     def _text(self) -> str:
         sizes = f"{self.batch} {self.m} {self.n} {self.k} {self.a} {self.b} {self.words}"
-        return f"product {self.kind} {sizes} {self.body.key()}"
+        half = "bf16 " * self.narrow
+        return f"product {half}{self.kind} {sizes} {self.choice or ''} {self.body.key()}"
 
     def key(self) -> str:
         return self._text
@@ -187,7 +235,8 @@ class Product(Kernel):
     def emit(self, f: Function) -> None:
         if 0 not in (*self.batch, self.m, self.n):
             tiling = Tiling.of(self, f.target)
-            (SharedWriter if tiling.shared else Writer)(self, f, tiling).write()
+            writer = PairWriter if tiling.pairs else SharedWriter if tiling.shared else Writer
+            writer(self, f, tiling).write()
 
     # ------------------------------------------------------------------------ other forms of one product
     @classmethod
@@ -201,27 +250,38 @@ class Product(Kernel):
         a: tuple[int, ...],
         b: tuple[int, ...],
         body: Body,
+        narrow: bool = False,
     ) -> Product:
         """The same product with the same argument words: batch axes become rows, columns or one axis where strides
         allow it, and rows change places with columns (then A with B) where that costs less. Layers that are alike share
         one object."""
-        known = (Target.host(), kind, batch, m, n, k, a, b, body.key())
+        known = (Target.host(), kind, batch, m, n, k, a, b, body.key(), narrow)
         found = PLANNED.get(known)
         if found is None:
-            p = cls(kind, batch, m, n, k, a, b, body)
+            p = cls(kind, batch, m, n, k, a, b, body, narrow=narrow)
             while (folded := p._fold()) is not None:
                 p = folded
-            found = min(p, p.swapped(), key=Product.cost) if p.m and p.n else p
+            found = p, min(p, p.swapped(), key=Product.cost) if p.m and p.n else p
             if len(PLANNED) >= MANY_PLANNED:
                 PLANNED.clear()
             PLANNED[known] = found
-        return found
+        folded, usual = found
+        return usual if narrow else folded.tuned(usual, chosen(folded))
+
+    def tuned(self, usual: Product, choice: Choice | None) -> Product:
+        """This product in the form that was chosen; `usual` where there is none, or where it would add in another order."""
+        if choice is None or not (self.m and self.n):
+            return usual
+        p = self.swapped() if choice.swapped else self
+        made = Product(p.kind, p.batch, p.m, p.n, p.k, p.a, p.b, p.body, p.words, choice)
+        target = Target.host()
+        return made if cut(Tiling.of(made, target)) == cut(Tiling.of(usual, target)) else usual
 
     def swapped(self) -> Product:
         """Cᵀ = Bᵀ Aᵀ."""
         a, b = ((*x[:-2], x[-1], x[-2]) for x in (self.b, self.a))
         body = _with_strides(self.body, lambda s: (*s[:-2], s[-1], s[-2]))
-        return Product(self.kind, self.batch, self.n, self.m, self.k, a, b, body, self.words[::-1])
+        return Product(self.kind, self.batch, self.n, self.m, self.k, a, b, body, self.words[::-1], narrow=self.narrow)
 
     def _fold(self) -> Product | None:
         """One batch axis fewer; None where no axis can go. Strides are looked at in the order (batch…, i, j, k)."""
@@ -247,7 +307,7 @@ class Product(Kernel):
                     a, b = join(a, x, into), join(b, x, into)
                     body = _with_strides(self.body, lambda s, x=x, into=into: join(s, x, into))
                     sides = (*a[:-2], a[-1]), (*b[:-3], b[-1], b[-2])
-                    return Product(self.kind, tuple(batch), m, n, self.k, *sides, body, self.words)
+                    return Product(self.kind, tuple(batch), m, n, self.k, *sides, body, self.words, narrow=self.narrow)
         return None
 
     def cost(self) -> float:
@@ -261,13 +321,16 @@ class Product(Kernel):
             tile = t.rows * t.vectors
             each = max(1 / target.rate, LATENCY / tile, (t.rows + t.vectors + AHEAD) / (LOADS * tile))
             work = self.m * vectors * self.k * each
-        if t.packed:
+        if t.pairs:
+            work = work / 2 + (self.m + self.n) * self.k / PAIRS
+        elif t.packed:
             square = 6 / target.rate if self.m <= t.rows else 6  # less where the panel is not read again
             each = 3 if self.b[-1] == 1 else square if self.b[-2] == 1 and self.k >= t.lanes else 2 * t.lanes
             work += vectors * self.k * each
         steps = sum(step.op.cost for step in self.body.steps) / target.rate
         if t.turned:
             each = TURN + self.strided(-2, t.lanes) + steps
+            work *= ACROSS if self.a[-1] != 1 else 1
             return work + prod(self.batch) * -(-self.m // t.lanes) * self.n * each
         return work + self.m * vectors * (self.strided(-1, t.lanes) + steps)
 

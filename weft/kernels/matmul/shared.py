@@ -20,21 +20,25 @@ __all__ = ["SharedWriter"]
 class SharedWriter(Writer):
     """Writes one product over a workspace: copies of A, copies of B, sums that wait for the next part."""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.terms = self.p.k  # of a sum, as they are copied
+        self.left_strides = (1, self.t.rows)
+
     def write(self) -> None:
         f, p, t = self.f, self.p, self.t
-        self.left_strides = (1, t.rows)
         of_a, of_b, _ = t.regions(p)
         self.copy_a = f.arg(p.workspace_word)
         self.copy_b, self.sums_place = (f.offset(self.copy_a, at, "i8") for at in (of_a, of_a + of_b))
         lo, hi = self.share()
-        if t.depth == p.k:
-            self.part(f.index(0), Part((0,) * len(p.batch), f.index(0), self.copy_a, self.copy_b, p.k), lo, hi)
+        if t.depth == self.terms:
+            self.part(f.index(0), Part((0,) * len(p.batch), f.index(0), self.copy_a, self.copy_b, t.depth), lo, hi)
             return
-        with f.loop(0, p.k, t.depth, runs=True) as k:
+        with f.loop(0, self.terms, t.depth, runs=True) as k:
             with f.when(k.i > 0):
                 f.barrier()
-            depth = f.intrinsic("smin", p.k - k.i, t.depth) if p.k % t.depth else t.depth
-            conditions = k.i > 0, k.i >= p.k - t.depth
+            depth = f.intrinsic("smin", self.terms - k.i, t.depth) if self.terms % t.depth else t.depth
+            conditions = k.i > 0, k.i >= self.terms - t.depth
             self.part(k.i, Part((0,) * len(p.batch), f.index(0), self.copy_a, self.copy_b, depth, *conditions), lo, hi)
 
     def part(self, k: Val, part: Part, lo: Val, hi: Val) -> None:

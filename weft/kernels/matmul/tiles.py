@@ -57,6 +57,7 @@ class Writer:
         self.each = self.tiles * self.panels  # tiles of one batch element
         self.left_strides = p.a[-2:]  # of what the tiles read of A: from row to row, from k to k
         self.multiply_add = f.fma if f.target.fma else lambda a, b, c: a * b + c
+        self.read = f.rounded_half if p.narrow and not t.pairs else lambda x: x
         if t.scratch(p):
             self.scratch = f.offset(f.arg(p.scratch_word), f.tid * p.scratch, "i8")
 
@@ -278,14 +279,16 @@ class Writer:
 
         def chunk(lo: Any, hi: Any, carry: list[Val] = zeros, lines: int = 0) -> list[Val]:
             with f.loop(lo, hi, carry=carry, runs=True) as loop:
-                right = [f.load(b, loop.i * down + q * lanes, p.kind, lanes, masks[q]) for q in range(vectors)]
+                right = [
+                    self.read(f.load(b, loop.i * down + q * lanes, p.kind, lanes, masks[q])) for q in range(vectors)
+                ]
                 for place, each, near in ahead:
                     fetch(f, f.offset(place, loop.i * each, "i8"), near)
                 for number in range(lines):
                     self.fetch_ends(ends, loop.i * lines + number)
                 following = []
                 for r in range(rows):
-                    left = f.splat(f.load(a, loop.i * along + r * below, p.kind), lanes)
+                    left = f.splat(self.read(f.load(a, loop.i * along + r * below, p.kind)), lanes)
                     following += [
                         self.multiply_add(left, x, y)
                         for x, y in zip(right, loop.carry[r * vectors : (r + 1) * vectors], strict=True)
@@ -317,8 +320,8 @@ class Writer:
         a, b = hide(f, a), hide(f, b)
 
         def step(k: Any, carry: Sequence[Val], mask: Val | None = None) -> list[Val]:
-            left = f.load(a, k, p.kind, lanes, mask)
-            right = [f.load(b, k + c * p.b[-1], p.kind, lanes, mask) for c in range(columns)]
+            left = self.read(f.load(a, k, p.kind, lanes, mask))
+            right = [self.read(f.load(b, k + c * p.b[-1], p.kind, lanes, mask)) for c in range(columns)]
             return [self.multiply_add(left, x, y) for x, y in zip(right, carry, strict=True)]
 
         whole = p.k // lanes * lanes
