@@ -92,6 +92,38 @@ def test_barriers_inside_a_step_of_one_thread_pass(runner):
     assert x[0] == y[0] == 1000
 
 
+@pytest.mark.parametrize("threads", [4, 5, 8, 16])
+def test_many_threads_meet(threads):
+    """x[t] ← x[t + 1] + 1 for 40 steps, by counts of all or by rounds."""
+    made = Pool(threads)
+    start = 10 * np.arange(threads)
+    a, b = start.copy(), np.zeros(threads, np.int64)
+    forth, back, fn = words(b, a), words(a, b), handle(shift)
+    for _ in range(2):
+        run(made, Plan(*[(fn, forth, BARRIER), (fn, back, BARRIER)] * 10))
+    np.testing.assert_array_equal(a, np.roll(start, -40) + 40)
+    made.close()
+
+
+@pytest.mark.parametrize("first", [0, 1, 4])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 9])
+def test_a_step_of_some_threads_is_theirs_alone(first, count):
+    """They are threads 0, 1, … of so many, wherever the first one is; never more than there are."""
+    made, out = Pool(5), np.zeros((10, 2), np.int64)
+    run(made, Plan((handle(who), words(out), native.step_flags(first, count) | BARRIER)))
+    made.close()
+    some = min(count, 5)
+    np.testing.assert_array_equal(out[:some], [[t + 1, some] for t in range(some)])
+    assert not out[some:].any()
+
+
+def test_flags_of_steps():
+    assert native.step_flags(None) == 0 and native.step_flags(3) == 4 << 8
+    assert native.for_one_thread(np.array([1 << 8 | 1, 5 << 8]))
+    assert not native.for_one_thread(np.array([1 << 8, 0]))
+    assert not native.for_one_thread(np.array([native.step_flags(2, 3)]))
+
+
 def test_an_empty_plan(runner):
     table, times = Plan(), np.full(1, -1, np.int64)
     run(runner, table)

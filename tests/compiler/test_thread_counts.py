@@ -10,6 +10,7 @@ import weft.nn.functional as F
 from weft import nn
 
 COUNTS = (1, 2, 3, 5)
+MANY = (1, 8, 16)  # for a case of each kind of kernel: more threads than this machine has cores take long
 
 
 @pytest.fixture(autouse=True)
@@ -120,13 +121,22 @@ def gradients(function, arrays):
 @pytest.mark.parametrize("how", ["eager", "compiled"])
 @pytest.mark.parametrize("name", CASES)
 def test_any_number_of_threads_gives_the_same_bits(name, how):
-    step, tensors = gradients(*CASES[name])
+    check(*CASES[name], how, COUNTS)
+
+
+@pytest.mark.parametrize("name", ["sum of columns", "product", "few channels", "batch norm", "attention", "embedding"])
+def test_many_threads_give_the_same_bits(name):
+    check(*CASES[name], "compiled", MANY)
+
+
+def check(function, arrays, how, counts):
+    step, tensors = gradients(function, arrays)
     found = {}
-    for count in COUNTS:
+    for count in counts:
         weft.set_num_threads(count)
         run = weft.compile(step, threads=count) if how == "compiled" else step
         found[count] = [x.numpy().copy() for x in run(*tensors)]
-    for count in COUNTS[1:]:
+    for count in counts[1:]:
         for number, (one, other) in enumerate(zip(found[1], found[count], strict=True)):
             np.testing.assert_array_equal(other, one, err_msg=f"{count} threads, number {number}", strict=True)
 
@@ -156,3 +166,17 @@ def test_training_goes_on_with_another_number_of_threads(how):
     steady, changing = weights([2, 2, 2, 2]), weights([1, 3, 5, 2])
     for name, value in steady.items():
         np.testing.assert_array_equal(changing[name], value, err_msg=name)
+
+
+def test_small_kernels_take_some_of_the_threads():
+    """Twelve times the work of the smallest shared product is for no more than some of 16 threads; large ones are for all."""
+    x, y = weft.from_numpy(normal(20, 60)), weft.from_numpy(normal(600, 600))
+    step = weft.compile(lambda: ((x @ x.t()).tanh(), y @ y), threads=16)
+    slots = step.explain().plan.slots
+    groups = {slot.step.kernel.flops: slot.group for slot in slots if slot.step.kernel.flops > 40_000}
+    assert groups[2 * 20 * 20 * 60] == 2 and groups[2 * 600**3] == 1
+    assert all(slot.only is None for slot in slots if slot.step.kernel.flops == 2 * 600**3)
+    for threads in (1, 2, 16):
+        found = weft.compile(lambda: ((x @ x.t()).tanh(), y @ y), threads=threads)()
+        for one, other in zip(found, step(), strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())

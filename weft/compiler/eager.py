@@ -40,7 +40,7 @@ ndarray, empty = np.ndarray, np.empty
 ELEMENTS = 1 << 18  # of a cheap elementwise operation, or a copy: on several threads only
 COSTLY_ELEMENTS = 1 << 16  # of one that costs more than COSTLY, and of a reduction
 COSTLY = 4
-PRODUCTS = 3 << 19  # multiplications of a matrix product: 44/40 for two matrices of 128 × 128
+PRODUCTS = 1 << 20  # multiplications of a matrix product: 44/40 for two matrices of 128 × 128
 PARTS = 1 << 14  # elements of what takes several passes
 
 FREE_PLANS, PLANS_PER_SECOND = 512, 1  # of a process; more come from sizes that always change, and do not pay
@@ -48,6 +48,7 @@ MOST_KNOWN = 4096  # remembered
 MOST_ARRAYS = 32  # of one operation
 LONGEST = 1 << 13  # row or column that is added up in float32 without blocks: errors stay near 10⁻⁶
 
+NEVER_SHARED = (Elementwise, Reduction)  # primitives that no library computes by several threads
 _known: dict[Any, EagerPlan | None] = {}  # None where NumPy is to be used
 _running, _building = fork_safe_lock(), fork_safe_lock()
 _plans, _begin = 0, time.monotonic()
@@ -79,7 +80,7 @@ def _by_numpy(primitive: Primitive, compute: Callable, arrays: Sequence[Any], pa
 
     Those that would gain much by several threads have plans.
     """
-    if get_num_threads() > 1 and _is_shared_out(primitive, arrays):
+    if not isinstance(primitive, NEVER_SHARED) and get_num_threads() > 1 and _is_shared_out(primitive, arrays):
         with ONE_BLAS_THREAD:
             return mode.call(compute, *arrays, **params)
     return mode.call(compute, *arrays, **params)
@@ -87,8 +88,6 @@ def _by_numpy(primitive: Primitive, compute: Callable, arrays: Sequence[Any], pa
 
 def _is_shared_out(primitive: Primitive, arrays: Sequence[Any]) -> bool:
     """Whether OpenBLAS might take several threads."""
-    if isinstance(primitive, (Elementwise, Reduction)):
-        return False
     if not isinstance(primitive, Contraction):
         return isinstance(primitive, Window) or primitive.parts is not None
     a, b = arrays[:2]
@@ -115,6 +114,8 @@ def _key(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) ->
         if a.__class__ is not ndarray:
             return None
         key += a.shape, a.strides, a.dtype
+    if not params:
+        return tuple(key)
     for name, value in params.items():
         key += name, value
         if value.__class__ is float and value == 0:  # 0.0 and -0.0 are equal keys

@@ -45,6 +45,7 @@ class Asking:
     space: tuple[int, ...] = ()
     fusible: bool  # whether pointwise operations may join the kernel
     dense: tuple[Any, ...] = ()  # operands that have to be contiguous
+    rows: tuple[Any, ...] = ()  # operands whose rows are read whole: their last dimension has to be densest
     images: tuple[Any, ...] = ()  # operands and results (n, c, *positions) whose channels have to be densest
     taken_over: Any = None  # an operand in whose own memory the result may be made, if it lies there alike
 
@@ -77,6 +78,7 @@ class Whole(Asking):
 
     `make(strides, results)` gets the strides of the operands and of the results; the argument words are the operands,
     then the results, then workspace and scratch memory. `dense`: operands that are not contiguous are copied first.
+    `spare`: results that the kernel leaves out if nobody reads them; their strides are then None, and they have no word.
     """
 
     fusible = False
@@ -85,8 +87,9 @@ class Whole(Asking):
         self,
         node: AnchorNode,
         operands: Sequence[AnchorValue | np.ndarray],
-        make: Callable[[Sequence[Strides], Sequence[Strides]], Kernel],
+        make: Callable[[Sequence[Strides], Sequence[Strides | None]], Kernel],
         dense: bool = False,
+        spare: Sequence[AnchorValue] = (),
     ) -> None:
-        self.node, self.operands, self.make = node, tuple(operands), make
+        self.node, self.operands, self.make, self.spare = node, tuple(operands), make, tuple(spare)
         self.dense = self.operands if dense else ()

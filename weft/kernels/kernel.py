@@ -17,8 +17,12 @@ class Kernel:
     """
 
     flops: int = 0
+    pace: int = 1  # how much faster its arithmetic can be than multiply-adds of float32
     nbytes: int = 0
     serial: bool = False  # too small to be shared between threads
+    most_threads: int = (
+        0  # too small for more threads than this; 0: for any number. Not for kernels in which threads meet
+    )
     workspace: int = 0  # bytes of memory that threads share during the kernel
     workspace_word: int | None = None
     scratch: int = 0  # bytes of private memory of each thread, one after the other

@@ -7,12 +7,13 @@ line for each purpose; addresses of system functions come through it, so that no
     64   plan, 80 stop, 88 halt: a kernel wants the plan to end early, 96 how the caller rounds
     128  sleepers (i32): workers that must be woken
     192  number of threads, 200 spins before sleep, 208 yield, 216 wait, 224 wake
-    256  barriers that thread 0 has reached; thread t's count lies 64 t further
+    256  barriers that thread 0 has reached, and from the second word on what it has heard of others; thread t's lie 64 t further
 
 A plan is a count and so many steps of four words: function, arguments, flags, label. Bit 0 of the flags asks for a
 barrier after the step, bit 1 lets the plan end behind that barrier if `halt` was set before it (no kernel may set it
-afterwards: every thread must read the same); the bits from 8 on are 0 for a step of all threads, or 1 + t for a step that thread t (modulo
-their number) does alone, called as thread 0 of 1.
+afterwards: every thread must read the same). Bits 8 to 31 are 0 for a step of all threads, or 1 + t for a step that thread
+t (modulo their number) does alone, called as thread 0 of 1; the bits from 32 on say how many from t on do it together,
+called as threads 0, 1, … of so many.
 """
 
 from __future__ import annotations
@@ -21,28 +22,27 @@ import ctypes
 import dataclasses
 import platform
 
-__all__ = ["BARRIER_IR", "Waiting", "barrier_ir", "runtime_ir", "waiting", "yield_address"]
+import numpy as np
+
+from .barrier import BARRIER_IR, PAUSE_CALL, barrier_ir, family
+
+__all__ = [
+    "BARRIER_IR",
+    "Waiting",
+    "barrier_ir",
+    "for_one_thread",
+    "runtime_ir",
+    "step_flags",
+    "waiting",
+    "yield_address",
+]
 
 CONTEXT_BYTES = 256
 HALT, MODE = 88, 96  # where in the context
 LINE = 64
 SPINS_BEFORE_SLEEP = 20_000
 
-_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64", "x86-64": "x86_64", "x64": "x86_64"}
-
-
-def family(machine: str) -> str:
-    """One name for each processor family."""
-    return _FAMILIES.get(machine.lower(), machine.lower())
-
-
 # ---------------------------------------------------------------- processors
-
-_PAUSE = {  # one short wait inside a spinning loop
-    "x86_64": "declare void @llvm.x86.sse2.pause()",
-    "aarch64": "declare void @llvm.aarch64.hint(i32)",
-}
-_PAUSE_CALL = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
 
 _TICKS = {  # a counter of constant rate
     "x86_64": "declare i64 @llvm.readcyclecounter()",
@@ -188,52 +188,7 @@ def yield_address(system: str = platform.system()) -> int:
     return _address(ctypes.CDLL(None), "sched_yield")
 
 
-# ---------------------------------------------------------------- barrier, plan, launch, worker
-
-_BARRIER = """
-{pause}
-define internal void @barrier(ptr %ctx, i64 %tid, i64 %nt) nounwind {{
-entry:
-  %alone = icmp eq i64 %nt, 1
-  br i1 %alone, label %done, label %arrive
-arrive:
-  %counts = getelementptr i8, ptr %ctx, i64 256
-  %own = shl i64 %tid, 6
-  %mine = getelementptr i8, ptr %counts, i64 %own
-  %before = load atomic i64, ptr %mine monotonic, align 64
-  %reached = add i64 %before, 1
-  store atomic i64 %reached, ptr %mine release, align 64
-  br label %other
-other:
-  %t = phi i64 [ 0, %arrive ], [ %t.next, %passed ]
-  %offset = shl i64 %t, 6
-  %theirs = getelementptr i8, ptr %counts, i64 %offset
-  br label %spin
-spin:
-  %spins = phi i64 [ 0, %other ], [ %spins.next, %rest ], [ 0, %give ]
-  %count = load atomic i64, ptr %theirs acquire, align 64
-  %there = icmp sge i64 %count, %reached
-  br i1 %there, label %passed, label %wait
-wait:
-  %spins.next = add i64 %spins, 1
-  %long = icmp sgt i64 %spins.next, 200
-  br i1 %long, label %give, label %rest
-rest:
-  {pause_call}
-  br label %spin
-give:
-  %yield.slot = getelementptr i8, ptr %ctx, i64 208
-  %yield = load ptr, ptr %yield.slot
-  %r = call i32 %yield()
-  br label %spin
-passed:
-  %t.next = add i64 %t, 1
-  %more = icmp slt i64 %t.next, %nt
-  br i1 %more, label %other, label %done
-done:
-  ret void
-}}
-"""
+# ---------------------------------------------------------------- plan, launch, worker
 
 _INTERPRET = """
 {ticks}
@@ -263,7 +218,8 @@ step:
   %args = load ptr, ptr %args.slot
   %flags.slot = getelementptr i8, ptr %at, i64 16
   %flags = load i64, ptr %flags.slot
-  %only = lshr i64 %flags, 8
+  %above = lshr i64 %flags, 8
+  %only = and i64 %above, 16777215
   %shared = icmp eq i64 %only, 0
   br i1 %shared, label %together, label %single
 together:
@@ -272,10 +228,19 @@ together:
 single:
   %wanted = sub i64 %only, 1
   %who = urem i64 %wanted, %nt
-  %me = icmp eq i64 %who, %tid
+  %behind = sub i64 %tid, %who
+  %wraps = icmp slt i64 %behind, 0
+  %turned = add i64 %behind, %nt
+  %place = select i1 %wraps, i64 %turned, i64 %behind
+  %said = lshr i64 %flags, 32
+  %none = icmp eq i64 %said, 0
+  %few = select i1 %none, i64 1, i64 %said
+  %too.many = icmp sgt i64 %few, %nt
+  %group = select i1 %too.many, i64 %nt, i64 %few
+  %me = icmp slt i64 %place, %group
   br i1 %me, label %alone, label %meet
 alone:
-  call void %fn(ptr %args, ptr %ctx, i64 0, i64 1)
+  call void %fn(ptr %args, ptr %ctx, i64 %place, i64 %group)
   br label %meet
 meet:
   %bit = and i64 %flags, 1
@@ -425,10 +390,16 @@ define i64 @{symbol}() nounwind {{
 }
 
 
-def barrier_ir(machine: str = platform.machine()) -> str:
-    """The definition of @barrier(ptr %ctx, i64 %tid, i64 %nt) for a processor family."""
-    name = family(machine)
-    return _BARRIER.format(pause=_PAUSE.get(name, ""), pause_call=_PAUSE_CALL.get(name, ""))
+def step_flags(first: int | None, count: int = 1) -> int:
+    """The bits of a step for one thread, or for `count` from `first` on; None: for all."""
+    if first is None:
+        return 0
+    return 1 + first << 8 | (count << 32 if count > 1 else 0)
+
+
+def for_one_thread(flags: np.ndarray) -> bool:
+    """Whether every step with these flags is for one thread."""
+    return bool((((flags >> 8) & 0xFFFFFF) > 0).all() and not (flags >> 32).any())
 
 
 def runtime_ir(entry: str, symbol: str, machine: str, how: Waiting) -> str:
@@ -437,7 +408,4 @@ def runtime_ir(entry: str, symbol: str, machine: str, how: Waiting) -> str:
     ticks, call = _TICKS.get(name, ""), _TICKS_CALL.get(name, "add i64 0, 0")
     interpret = _INTERPRET.format(ticks=ticks, ticks_call=call, halt=HALT)
     shared = barrier_ir(machine) + interpret + _MODES.get(name, _NO_MODES) + how.ir + _CALL_SLEEPERS
-    return shared + _ENTRIES[entry].format(symbol=symbol, pause_call=_PAUSE_CALL.get(name, ""), halt=HALT, mode=MODE)
-
-
-BARRIER_IR = barrier_ir()
+    return shared + _ENTRIES[entry].format(symbol=symbol, pause_call=PAUSE_CALL.get(name, ""), halt=HALT, mode=MODE)

@@ -186,7 +186,9 @@ def sweep(
                 node.freed = node.marked = True
             for edge, result in zip(node.edges, results):  # noqa: B905  hot, lengths are equal by construction
                 if edge is not None and result is not None:
-                    pending[edge] = pending[edge] + result if edge in pending else result
+                    pending[edge] = (
+                        pending.pop(edge) + result if edge in pending else result
+                    )  # the last to be whole is last
         g = results = result = None  # so that leaves may take over the last gradients without a copy
         _finish_leaves(pending, wanted, caught, accumulate, create_graph)
     finally:
@@ -250,10 +252,11 @@ def _retain(reference: Callable[[], Tensor | None], g: Tensor) -> None:
 def _finish_leaves(
     pending: dict[Any, Any], wanted: set[int] | None, caught: dict[int, Tensor], accumulate: bool, create_graph: bool
 ) -> None:
-    while pending:
-        leaf, g = pending.popitem()
+    """Give leaves their gradients, in the order in which these were whole: last layers first."""
+    for leaf in list(pending):
         if leaf.__class__ is Node:
             continue
+        g = pending.pop(leaf)
         if leaf._hooks:
             g = _run_hooks(leaf._hooks, g)
         if wanted is not None and id(leaf) in wanted:

@@ -198,11 +198,12 @@ class Lowering:
         anchor, table = group.anchor, _Table(self, group)
         for v in anchor.operands:
             table.word(v, own=True)
+        left_out = {v for v in anchor.spare if self.geometry(v).root not in self.stored}
+        results = [None if v in left_out else self.element_strides(v) for v in anchor.node.outputs]
         for v in anchor.node.outputs:
-            table.word(v, writes=True, own=True)
-        kernel = anchor.make(
-            [self.element_strides(v) for v in anchor.operands], [self.element_strides(v) for v in anchor.node.outputs]
-        )
+            if v not in left_out:
+                table.word(v, writes=True, own=True)
+        kernel = anchor.make([self.element_strides(v) for v in anchor.operands], results)
         return Launch(kernel, table.words, group, table.reads, table.writes)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...kernels.operation import NativeForm
 from ...kernels.pool import get_pool
+from ...runtime.native import for_one_thread
 from ..fuse.loops import HostCall, Lowering
 from ..passes.simplify import MOVE, remove_dead
 from ..plan.buffers import address, aligned
@@ -322,7 +323,7 @@ class Repeat(BodyCall):
         first = start + 8 * len(self.plan.words) * np.arange(length) - address(self.plan.words)
         rows[:, 1] += np.repeat(first, len(self.steps))
         rows[:, 3] = label
-        if (rows[:, 2] >> 8).all():  # every step is for one thread: let one do all, without waiting
+        if for_one_thread(rows[:, 2]):  # let one do all, without waiting
             rows[:, 2] = 1 << 8
             rows[-1, 2] |= 1
         return rows
@@ -350,7 +351,7 @@ class Turns(BodyCall):
             moved = address(self.words) + 8 * turn * len(plan.words) - address(plan.words)
             self.tables.append(np.concatenate([[len(rows)], (rows + np.array([0, moved, 0, 0])).ravel()]))
         self.operands = [(position, inner) for position, inner in plan.arguments if position >= carried]
-        self.workers = 1 if (rows[:, 2] >> 8).all() else plan.workers  # 1: every step is for one thread
+        self.workers = 1 if for_one_thread(rows[:, 2]) else plan.workers
 
     def _point(self, inner: Value, array: np.ndarray, turns: Sequence[int]) -> None:
         for at, offset in self.plan.places(inner):

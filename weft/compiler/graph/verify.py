@@ -73,7 +73,7 @@ def check_slots(slots: Sequence[Any], before: dict[Any, set[Any]]) -> None:
             if group not in phase:
                 raise _wrong("schedule", f"group {slot.step.group.number} runs before group {group.number}")
             earlier, alone = phase[group]
-            together = alone is not None and alone == slot.only
+            together = alone is not None and alone == slot.alone
             if not (earlier < slot.phase or together):
                 raise _wrong("schedule", "two steps of one phase depend on each other")
-        phase[slot.step.group] = (slot.phase, slot.only)
+        phase[slot.step.group] = (slot.phase, slot.alone)

@@ -95,9 +95,8 @@ class Plan:
             else:
                 self._write_launch(step, at, number)
                 last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
-                only = 0 if slot.only is None else slot.only + 1
-                flags = BARRIER | stop if last else 0
-                rows.append([self.handles[keys[number]].address, start + 8 * at, flags | only << 8, number])
+                flags = (BARRIER | stop if last else 0) | native.step_flags(slot.only, slot.group)
+                rows.append([self.handles[keys[number]].address, start + 8 * at, flags, number])
             at += counts[number]
 
     def _write_launch(self, step: Launch, at: int, number: int) -> None:

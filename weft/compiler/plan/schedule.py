@@ -230,11 +230,18 @@ def _by_last_node(fuser: Fuser) -> list[Group]:
 
 @dataclass
 class Slot:
-    """One step of the plan: a kernel or host call, the thread that runs it alone (None: all), its phase."""
+    """One step of the plan: a kernel or host call, its phase, and the thread that runs it alone (None: all); or the first
+    of `group` threads that run it."""
 
     step: Launch | HostCall
     phase: int
     only: int | None = None
+    group: int = 1
+
+    @property
+    def alone(self) -> int | None:
+        """The thread that runs the step alone; None if several do."""
+        return self.only if self.group == 1 else None
 
 
 @dataclass
@@ -320,10 +327,11 @@ def arrange(
             done(picked)
             continue
         step = steps[picked]
-        if step.kernel.serial and only is None:
-            only = phase.turn % threads
-            phase.turn += 1
-        phase.enter(step, only)
-        slots.append(Slot(step, number, only))
+        slot = Slot(step, number, only)
+        if only is None and (step.kernel.serial or 0 < step.kernel.most_threads < threads):
+            slot.only, slot.group = phase.turn % threads, 1 if step.kernel.serial else step.kernel.most_threads
+            phase.turn += slot.group
+        phase.enter(step, slot.alone)
+        slots.append(slot)
         done(picked)
     return slots

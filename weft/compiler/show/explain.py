@@ -149,19 +149,25 @@ def profile(plan: Any, arrays: Sequence[np.ndarray]) -> Profile:
         steps.append(
             Step(
                 phase=slot.phase,
-                threads="python" if python else "all" if slot.only is None else f"only {slot.only}",
+                threads="python" if python else _threads(slot),
                 kernel="host" if python else "Repeat" if host else type(step.kernel).__name__,
                 operations=_operations(step),
                 lines=", ".join(dict.fromkeys(n.line for n in nodes if n.line)),
                 flops=flops,
                 nbytes=nbytes,
-                predicted=roof.seconds(flops, nbytes) * 1e6,
+                predicted=roof.seconds(flops / (1 if host else step.kernel.pace), nbytes) * 1e6,
                 time=taken,
             )
         )
     every = _plans(plan)
     unshared = sum(life.size for one in every for life in one.lives.values())
     return Profile(steps, roof, plan.threads, sum(one.memory.nbytes for one in every), unshared)
+
+
+def _threads(slot: Any) -> str:
+    if slot.only is None:
+        return "all"
+    return f"only {slot.only}" if slot.group == 1 else f"{slot.group} of all"
 
 
 def _plans(plan: Any) -> list[Any]:

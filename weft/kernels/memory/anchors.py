@@ -168,7 +168,9 @@ def sparse_product(
         one = weights[0] if weights else None
         return SparseProductKernel(node.output.shape, entries, starts, columns, one, rows, body, order)
 
-    return Anchor(node, (*given, *known), node.output.shape, make)
+    anchor = Anchor(node, (*given, *known), node.output.shape, make)
+    anchor.rows = (x,)
+    return anchor
 
 
 def extreme_along(node: AnchorNode, x: AnchorValue, pattern: Any, entries: int, combine: str) -> Anchor | None:
@@ -182,7 +184,9 @@ def extreme_along(node: AnchorNode, x: AnchorValue, pattern: Any, entries: int, 
         rows = Access(0, kind, strides[0])
         return ExtremeKernel(node.output.shape, entries, starts, columns, rows, body, combine)
 
-    return Anchor(node, (x, *known), node.output.shape, make)
+    anchor = Anchor(node, (x, *known), node.output.shape, make)
+    anchor.rows = (x,)
+    return anchor
 
 
 def tied_sum(node: AnchorNode, pattern: Any, entries: int) -> Anchor | None:
@@ -232,7 +236,9 @@ def sampled_product(node: AnchorNode, a: AnchorValue, b: AnchorValue, pattern: A
         sizes = (a.shape[0], node.output.shape[0], heads, a.shape[-1])
         return SampledProductKernel(*sizes, *lines(2), *factors, body, rank)
 
-    return Anchor(node, (a, b, *known), node.output.shape, make)
+    anchor = Anchor(node, (a, b, *known), node.output.shape, make)
+    anchor.rows = (a, b)
+    return anchor
 
 
 def running(node: AnchorNode, combine: str, dim: int, reverse: bool = False) -> Anchor | None:

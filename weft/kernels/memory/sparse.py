@@ -1,9 +1,9 @@
 """What comes along the entries of a sparse matrix, or along the edges of a graph, row by row.
 
 The pattern of a matrix is two integer buffers: the entries of row i are those from starts[i] to starts[i + 1], `indices`
-has the row of the dense operands that each one multiplies. A third one, `order`, says which value belongs to each entry. Results stand in registers while the entries of a row go by, one vector of columns beside the other; each row
-belongs to one thread and entries are taken in order, so that no number of threads changes a bit. Products are rounded
-before they are added, as NumPy's are.
+has the row of the dense operands that each one multiplies. A third one, `order`, says which value belongs to each entry. Results stand in registers while the entries of a row go by, one vector of columns beside the
+other; each row belongs to one thread and entries are taken in order, so that no number of threads changes a bit. Products
+are rounded before they are added, as NumPy's are.
 """
 
 from __future__ import annotations
@@ -19,10 +19,21 @@ from .indexing import COMBINE, accesses
 
 __all__ = ["DOT_LANES", "AlongRows", "ExtremeKernel", "SampledProductKernel", "SparseProductKernel", "TiedSumKernel"]
 
-VECTORS = 8  # of one row of the result, summed at once
 UNROLLED = 32  # vectors of one row for which there is code of their own
-AHEAD = 16  # entries between the one that is added and the one that is asked for
+AHEAD = 256  # lines of memory between the entry that is added and the one that is asked for,
+ENTRIES = (16, 64)  # but at least and at most so many entries,
+NARROW = 32  # and so many where rows are of less than WIDE lines
+WIDE = (
+    4  # lines of a row from which on they are asked into the second cache: the first can wait for few lines at a time
+)
 DOT_LANES = 8  # partial sums of one product of two rows
+
+
+def ahead(lines: int) -> tuple[int, int]:
+    """How many entries ahead rows of so many lines are asked for, and into which cache."""
+    if lines < WIDE:
+        return NARROW, 1
+    return min(max(AHEAD // lines, ENTRIES[0]), ENTRIES[1]), 2
 
 
 def fitting_lanes(f: Function, kind: str, width: int) -> int:
@@ -54,6 +65,7 @@ class AlongRows(Kernel):
     # -------------------------------------------------------------------------- what a kind says
     kind: str
     sources: tuple[Access, ...] = ()  # operands of which every entry reads a row
+    held = 1  # registers for each vector of the result while the entries of a row go by
 
     def begin(self, lanes: int, f: Function) -> Val:
         """What a row without entries has."""
@@ -80,7 +92,7 @@ class AlongRows(Kernel):
         lanes = 1 if self.columns == 1 else fitting_lanes(f, self.kind, self.columns)
         with f.loop(lo, hi) as row:
             first, last = self._start(f, row.i), self._start(f, row.i + 1)
-            for block in self._blocks(f, lanes):
+            for block in self._blocks(f, lanes, f.target.registers // 2 // self.held):
                 self._block(f, row.i, first, last, block, lanes)
 
     def _start(self, f: Function, row: Any) -> Val:
@@ -101,14 +113,14 @@ class AlongRows(Kernel):
 
         return boundary(f.tid), boundary(f.tid + 1)
 
-    def _blocks(self, f: Function, lanes: int) -> Iterator[list[Piece]]:
-        """The columns of all heads in blocks of VECTORS vectors; many of them in a loop, which is open then."""
+    def _blocks(self, f: Function, lanes: int, vectors: int) -> Iterator[list[Piece]]:
+        """The columns of all heads in blocks of so many vectors; many of them in a loop, which is open then."""
         each = -(-self.columns // lanes)  # vectors of a head
         if self.heads * each <= UNROLLED:
             pieces = [p for head in range(self.heads) for p in self._pieces(f, head, 0, self.columns, lanes)]
-            yield from (pieces[at : at + VECTORS] for at in range(0, len(pieces), VECTORS))
+            yield from (pieces[at : at + vectors] for at in range(0, len(pieces), vectors))
             return
-        step = lanes * VECTORS
+        step = lanes * vectors
         full = self.columns // step * step
         with f.loop(0, self.heads, runs=True) as heads:
             if full:
@@ -135,12 +147,13 @@ class AlongRows(Kernel):
 
     def _ask_ahead(self, f: Function, e: Val, pieces: Sequence[Piece], lanes: int) -> None:
         """Rows come from anywhere in memory: those of later entries are asked for now."""
-        later = f.intrinsic("smin", e + AHEAD, self.entries - 1)
-        number = f.cast(self.indices.load(f, [later], 0), "i64")
         line = max(1, 64 // (lanes * BITS[self.kind] // 8))  # vectors in a line of memory
+        entries, level = ahead(len(pieces[::line]))
+        later = f.intrinsic("smin", e + entries, self.entries - 1)
+        number = f.cast(self.indices.load(f, [later], 0), "i64")
         for access in self.sources:
             for piece in pieces[::line]:
-                f.prefetch(f.arg(access.arg), access.place(f, self.at(number, piece)), access.kind)
+                f.prefetch(f.arg(access.arg), access.place(f, self.at(number, piece)), access.kind, level)
         self.ask_ahead(f, later)
 
     def at(self, row: Any, piece: Piece) -> list[Any]:
@@ -241,7 +254,7 @@ class TiedSumKernel(AlongRows):
         body: Body,
     ) -> None:
         super().__init__(shape, entries, starts, indices, body)
-        self.a, self.b, self.g, self.kind = a, b, g, g.kind
+        self.a, self.b, self.g, self.kind, self.held = a, b, g, g.kind, 2
         self.sources = (a, g) if g.strides[0] else (a,)
         self.flops = 2 * entries * self.columns
         self.nbytes = (entries * (2 * self.columns + 1) + 2 * self.rows * self.columns) * BITS[g.kind] // 8
@@ -313,12 +326,13 @@ class SampledProductKernel(Kernel):
                     self._store(f, place, heads.i, self._partial(f, row.i, number, heads.i))
 
     def _ask_ahead(self, f: Function, e: Val) -> None:
-        later = f.intrinsic("smin", e + AHEAD, self.entries - 1)
-        number = f.cast(self.columns.load(f, [later], 0), "i64")
         line = 64 * 8 // BITS[self.b.kind]
+        entries, level = ahead(-(-self.heads * self.width // line))
+        later = f.intrinsic("smin", e + entries, self.entries - 1)
+        number = f.cast(self.columns.load(f, [later], 0), "i64")
         if self.b.strides[1:] == (self.width, 1) or self.heads == 1:
             for j in range(0, min(self.heads * self.width, 8 * line), line):
-                f.prefetch(f.arg(self.b.arg), number * self.b.strides[0] + j, self.b.kind)
+                f.prefetch(f.arg(self.b.arg), number * self.b.strides[0] + j, self.b.kind, level)
 
     def _store(self, f: Function, place: Val, head: Any, sums: Val) -> None:
         self.body.emit(f, [place, head][: self.rank], 0, given=[folded(f, [sums])])

@@ -60,11 +60,13 @@ class TimeLoop(Kernel):
 
     `operands` and `results` name the streams in the order of the argument words: the first has a row for each row of the
     batch at each step, the second for each row of the batch. `weight` has strides (k, gate, unit); its panels lie in the
-    shared `workspace`. `threads` is how many are expected; any number works.
+    shared `workspace`. `threads` is how many are expected; any number works. Streams named in `spare` are for a way back;
+    where nobody reads them they are left out.
     """
 
     operands: tuple[str, ...]
     results: tuple[str, ...]
+    spare: tuple[str, ...] = ()
     left: str
     first: int
     gates = 1  # sums of one unit
@@ -112,8 +114,9 @@ def time_loop(loop: type[TimeLoop], node: AnchorNode, falling: bool) -> Whole | 
         return None
     (kind,), steps = kinds, node.inputs[0].shape[0] // rows
 
-    def make(strides: Sequence[Strides], results: Sequence[Strides]) -> Kernel:
-        given = dict(zip(named, enumerate((*strides, *results)), strict=True))
+    def make(strides: Sequence[Strides], results: Sequence[Strides | None]) -> Kernel:
+        there = [pair for pair in zip(named, (*strides, *results), strict=True) if pair[1] is not None]
+        given = {name: (number, one) for number, (name, one) in enumerate(there)}
         word, (row, column) = given.pop("weight")
         order = (row, 0, column) if loop.first else (column, units * row, row)
         sizes, streams = Sizes(steps, rows, units, weight[0] if loop.first else weight[1]), {}
@@ -127,7 +130,7 @@ def time_loop(loop: type[TimeLoop], node: AnchorNode, falling: bool) -> Whole | 
                 streams[f"next_{name}"] = replace(streams[name], start=start + each)
         return loop(kind, sizes, streams, TimeSeries(word, order), get_num_threads())
 
-    return Whole(node, node.inputs, make)
+    return Whole(node, node.inputs, make, spare=[named[name] for name in loop.spare])
 
 
 class Units:
@@ -146,7 +149,10 @@ class Units:
         return w.f.load(self.bases[name], index, w.loop.kind, w.lanes, self.mask, stream.strides[2])
 
     def store(self, value: Val, name: str, gate: int = 0) -> None:
-        w, stream = self.writer, self.writer.loop.streams[name]
+        """Nothing where the stream was left out."""
+        w, stream = self.writer, self.writer.loop.streams.get(name)
+        if stream is None:
+            return
         w.f.store(value, self.bases[name], self._index(stream, gate), self.mask, stream.strides[2])
 
 
@@ -381,6 +387,7 @@ class LstmForward(ForwardLoop):
     """i, f, o = σ(x + W h), g = tanh(x + W h); c' = f c + i g; h' = o tanh c'."""
 
     operands, results = ("x", "first_hidden", "first_cell", "weight"), ("hidden", "cell", "gates", "bent")
+    spare = ("gates", "bent")
     gates, cost = 4, 100
 
     def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:
@@ -400,6 +407,7 @@ class GruForward(ForwardLoop):
     """r, z = σ(x + W h + b), n = tanh(x + r (W h + b)); h' = n + z (h − n). The bias may be left out."""
 
     operands, results = ("x", "first_hidden", "weight", "bias"), ("hidden", "gates", "inner")
+    spare = ("gates", "inner")
     gates, cost = 3, 70
 
     def step(self, f: Function, at: Units, sums: Sequence[Val]) -> None:

@@ -21,6 +21,7 @@ __all__ = ["CHUNK", "PIECES", "Item", "LoopOrder", "Several", "Sweep"]
 
 CHUNK = 8192  # elements of a long row that one thread takes at a time
 SMALL = 6000  # elements (weighted by cost) up to which one thread does it all
+SHARE = 6000  # of larger ones, what a thread must have so that it is worth calling
 PIECES = 8  # in which late reductions are summed
 DEAR = 8  # cost from which a value is kept for the next pass instead of computed again
 
@@ -75,6 +76,7 @@ class Sweep(Kernel):
         self.nbytes = sum(BITS[a.kind] // 8 * _extent(a, self.space) for a in accesses)
         self.flops = elements * sum(1 for i in self.items if i.what == "step" and all(i.mask))
         self._order = LoopOrder(self)
+        self.most_threads = 0 if self._order.sums else max(2, elements * self.cost // SHARE)
         self.scratch = self._order.scratch
         self.workspace = self._order.piece * self.pieces
         self.workspace_word = self.scratch_arg

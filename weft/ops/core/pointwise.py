@@ -279,7 +279,8 @@ class Elementwise(Primitive, abstract=True):
                 kind = a.dtype
                 number = takes_numbers and (type(other) is float or type(other) is int)
                 b = scalar_array(other, kind) if number and kind in FLOATS else getattr(other, "array", None)
-                if b is not None and b.dtype is kind and kind in FLOATS and not self._tracked(other):
+                recorded = mode.grad and self._tracked(other)
+                if b is not None and b.dtype is kind and kind in FLOATS and not recorded:
                     self._check_writable(name)
                     try:
                         mode.run(ufunc, a, b, a)
