@@ -1,9 +1,10 @@
-"""Several processes beside one: python bench/cluster.py [--folder ../shared/bench] [--rounds 5] [--tasks resnet18_cifar gpt_medium]
+"""Several processes beside one: python bench/cluster.py [--folder ../shared/bench] [--rounds 5] [--seconds 220]
 
-For each task, at the same joined batch: 1 process × 2 threads, 2 ranks × 1 thread, the same ranks without calls (no_sync) and the
-calls alone, which together show how much of the calls is hidden; the overhead of DistributedDataParallel in one process; bytes of
-parameters, gradients and optimiser state a rank holds under each strategy, beside the formula. Contestants take turns, figures are
-medians over rounds; `others` is how many cores other programs used meanwhile: above 0.2 the times mean little.
+For each task, at the same joined batch: 1 process × 2 threads, 2 ranks × 1 thread, the same ranks without calls and the calls
+alone, which together show how much of the calls is hidden; what DistributedDataParallel costs in one process; bytes of
+parameters, gradients and optimiser state a rank holds under each strategy, beside the formula. Contestants take turns step by
+step, figures are medians; no round is begun that would end after `--seconds`. `others` is how many cores other programs used
+meanwhile: above 0.2 the times mean little. In one process the two also run as processor time, which others disturb less.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-STEPS = 6
+TURNS = 5
 
 
 def model_and_batch(task: str, rank: int, size: int) -> tuple[Any, Any, Any, Any]:
@@ -38,14 +39,16 @@ def model_and_batch(task: str, rank: int, size: int) -> tuple[Any, Any, Any, Any
     return model, x, y, lambda parameters: weft_tasks.optimiser(c, parameters)
 
 
-def timed(run: Any) -> float:
-    """The median of some calls after two that compile and warm up."""
-    seconds = []
-    for _ in range(STEPS + 2):
-        begin = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds[2:])
+def in_turns(*steps: Any) -> tuple[list[float], list[float]]:
+    """Median seconds of each, by the clock and of the processor, after two runs that compile and warm up."""
+    seconds: list[list[tuple[float, float]]] = [[] for _ in steps]
+    for number in range(TURNS + 2):
+        for step, found in zip(steps, seconds, strict=True):
+            begin, worked = time.perf_counter(), time.process_time()
+            step()
+            if number >= 2:
+                found.append((time.perf_counter() - begin, time.process_time() - worked))
+    return tuple([statistics.median(pair[k] for pair in found) for found in seconds] for k in (0, 1))
 
 
 def step_of(model: Any, x: Any, y: Any, optimizer: Any) -> Any:
@@ -63,48 +66,56 @@ def step_of(model: Any, x: Any, y: Any, optimizer: Any) -> Any:
     return weft.compile(step)
 
 
-def job(task: str) -> dict[str, Any]:
+def job(task: str, memory: bool) -> dict[str, Any]:
     """What every rank runs."""
     import weft.distributed as dist
-    from weft.distributed.optim import ZeroRedundancyOptimizer
-    from weft.nn.parallel import DistributedDataParallel, fully_shard
+    from weft.nn.parallel import DistributedDataParallel
     from weft.nn.parallel.distributed import average_gradients
 
     dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
     model, x, y, make = model_and_batch(task, rank, size)
-    row: dict[str, Any] = {"ranks": size, "plain": timed(step_of(model, x, y, make(model.parameters())))}
-    wrapped = DistributedDataParallel(model)
-    row["ddp"] = timed(step_of(wrapped, x, y, make(wrapped.parameters())))
+    wrapped = DistributedDataParallel(model_and_batch(task, rank, size)[0])
+    steps = [step_of(net, x, y, make(net.parameters())) for net in (model, wrapped)]
+    clock, worked = in_turns(*steps)
+    row: dict[str, Any] = {"ranks": size, "plain": clock[0], "ddp": clock[1], "cost": worked[1] / worked[0] - 1}
     if size > 1:
-        for p in model.parameters():
-            p.grad = p.detach() * 0
-        row["calls"] = timed(lambda: average_gradients(list(model.parameters()), dist.group.WORLD))
-    row["elements"] = sum(p.numel() for p in model.parameters())
-    held = {}
-    for strategy in ("ddp", "zero1", "zero3"):
-        net = model_and_batch(task, rank, size)[0]
-        if strategy == "zero3":
-            fully_shard(net)
-        rule = make(net.parameters())
-        if strategy == "zero1":
-            rule = ZeroRedundancyOptimizer(net.parameters(), type(rule), lr=1e-3)
-        for p in net.parameters():
-            p.grad = p.detach() * 0
-        rule.step()
-        state = [v for entry in rule.state.values() for v in entry.values() if hasattr(v, "nbytes") and v.ndim]
-        held[strategy] = sum(p.nbytes + p.grad.nbytes for p in net.parameters()) + sum(v.nbytes for v in state)
-    row["held"], row["state_per_element"] = held, (held["ddp"] - 8 * row["elements"]) / row["elements"]
+        parameters = list(model.parameters())
+        row["calls"] = in_turns(lambda: average_gradients(parameters, dist.group.WORLD))[0][0]
+    if memory:
+        row |= held(task, rank, size)
     dist.destroy_process_group()
     return row if rank == 0 else {}
 
 
-def started(task: str, ranks: int, threads: int, folder: Path) -> dict[str, Any]:
+def held(task: str, rank: int, size: int) -> dict[str, Any]:
+    """Bytes of parameters, gradients and optimiser state on this rank, by strategy; how many elements there are."""
+    from weft.distributed.optim import ZeroRedundancyOptimizer
+    from weft.nn.parallel import fully_shard
+
+    found, elements = {}, 0
+    for strategy in ("ddp", "zero1", "zero3"):
+        net, _, _, make = model_and_batch(task, rank, size)
+        elements = elements or sum(p.numel() for p in net.parameters())
+        if strategy == "zero3":
+            fully_shard(net)
+        rule = make(net.parameters())
+        if strategy == "zero1":
+            rule = ZeroRedundancyOptimizer(net.parameters(), type(rule), **rule.defaults)
+        for p in net.parameters():
+            p.grad = p.detach() * 0
+        rule.step()
+        state = [v for entry in rule.state.values() for v in entry.values() if hasattr(v, "nbytes") and v.ndim]
+        found[strategy] = sum(p.nbytes + p.grad.nbytes for p in net.parameters()) + sum(v.nbytes for v in state)
+    return {"held": found, "elements": elements}
+
+
+def started(task: str, ranks: int, threads: int, folder: Path, memory: bool) -> dict[str, Any]:
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     path = os.pathsep.join([str(HERE.parent), str(HERE), str(folder.resolve())])
     launcher = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(ranks)] if ranks > 1 else []
     done = subprocess.run(
-        [*launcher, sys.executable, __file__, "--job", task],
+        [*launcher, sys.executable, __file__, "--job", task, *(["--memory"] if memory else [])],
         env=os.environ | dict.fromkeys(names, str(threads)) | {"PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
@@ -120,40 +131,51 @@ def busy() -> tuple[float, float]:
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK"), ours
 
 
+def shown(task: str, rounds: list[tuple[dict[str, Any], dict[str, Any]]], others: float) -> None:
+    """The figures of a task, each beside its goal."""
+    median = lambda which, key: statistics.median(pair[which][key] for pair in rounds)
+    one, two, compute, calls = median(0, "plain"), median(1, "ddp"), median(1, "plain"), median(1, "calls")
+    print(
+        f"{task}: 1 × 2 threads {one * 1e3:.1f} ms, 2 × 1 thread {two * 1e3:.1f} ms, ratio {two / one:.2f} (goal ≤ 1.1)"
+    )
+    hidden = (compute + calls - two) / calls
+    print(
+        f"  compute {compute * 1e3:.1f} ms + calls {calls * 1e3:.1f} ms apart, together {two * 1e3:.1f}: hidden {hidden:.0%}"
+    )
+    print(f"  overhead in one process {median(0, 'cost'):+.1%} of processor time (goal ≤ 1 %)")
+    last = rounds[0][1]
+    p, n = 4 * last["elements"], last["ranks"]
+    s = last["held"]["ddp"] - 2 * p
+    formula = {"ddp": 2 * p + s, "zero1": 2 * p + s / n, "zero3": (2 * p + s) / n}
+    told = ", ".join(f"{k} {v / 1e6:.1f} MB (formula {formula[k] / 1e6:.1f})" for k, v in last["held"].items())
+    print(f"  held by a rank of {n}: {told}")
+    print(f"  {len(rounds)} rounds; others: {others:.2f} cores", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=HERE.parent.parent / "shared" / "bench")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=220)
     parser.add_argument("--tasks", nargs="+", default=["resnet18_cifar", "gpt_medium"])
     parser.add_argument("--job")
+    parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
     if options.job:
-        row = job(options.job)
+        row = job(options.job, options.memory)
         if row:
             print(json.dumps(row), flush=True)
         return
     for task in options.tasks:
-        before, begin = busy(), time.perf_counter()
-        rounds = [
-            (started(task, 1, 2, options.folder), started(task, 2, 1, options.folder)) for _ in range(options.rounds)
-        ]
+        before, begin, rounds, longest = busy(), time.perf_counter(), [], 0.0
+        share = options.seconds / len(options.tasks)
+        while len(rounds) < options.rounds and (not rounds or time.perf_counter() - begin + longest < share):
+            start = time.perf_counter()
+            pair = [started(task, ranks, 3 - ranks, options.folder, ranks > 1 and not rounds) for ranks in (1, 2)]
+            rounds.append(tuple(pair))
+            longest = max(longest, time.perf_counter() - start)
         after, wall = busy(), time.perf_counter() - begin
-        median = lambda which, key, rounds=rounds: statistics.median(pair[which][key] for pair in rounds)
-        one, two, compute, calls = median(0, "plain"), median(1, "ddp"), median(1, "plain"), median(1, "calls")
-        print(
-            f"{task}: 1 × 2 threads {one * 1e3:.1f} ms, 2 × 1 thread {two * 1e3:.1f} ms, ratio {two / one:.2f} (goal 1.1)"
-        )
-        print(
-            f"  compute {compute * 1e3:.1f} ms + calls {calls * 1e3:.1f} ms apart; hidden {(compute + calls - two) / calls:.0%}"
-        )
-        print(f"  overhead in one process {median(0, 'ddp') / one - 1:+.1%} (goal 1 %)")
-        last = rounds[-1][1]
-        p, s, n = 4 * last["elements"], last["state_per_element"] * last["elements"], last["ranks"]
-        formula = {"ddp": 2 * p + s, "zero1": 2 * p + s / n, "zero3": (2 * p + s) / n}
-        told = ", ".join(f"{k} {v / 1e6:.1f} MB (formula {formula[k] / 1e6:.1f})" for k, v in last["held"].items())
-        print(f"  held by a rank of {n}: {told}")
-        others = (after[0] - before[0] - (after[1] - before[1])) / wall
-        print(f"  others: {others:.2f} cores")
+        shown(task, rounds, (after[0] - before[0] - (after[1] - before[1])) / wall)
 
 
 if __name__ == "__main__":

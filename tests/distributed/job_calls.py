@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def in_order(parts: list[weft.Tensor]) -> np.ndarray:
 
 def sums() -> None:
     """Small and large, of every type, contiguous or not; the sum in the order of ranks, bit for bit on all."""
-    for shape in ((), (1,), (3, 4), (0,), (7001,), (33, 1000)):
+    for shape in ((), (1,), (3, 4), (0,), (7001,), (33, 1000), (5, 300_001)):
         parts = [drawn(r, *shape) for r in range(SIZE)]
         x = parts[RANK].clone()
         dist.all_reduce(x)
@@ -190,8 +191,27 @@ def errors() -> None:
         FIGURES["hung"] = str(error)
 
 
-for check in (sums, copies, messages, objects, groups, compiled, errors):
+def apart(*checks: Callable[[], None]) -> None:
+    """The same as between machines: no memory is seen by two ranks."""
+    world = dist.group.WORLD
+    window, world.window = world.window, None
+    for check in checks:
+        check()
+    world.window = window
+
+
+def large() -> None:
+    """Arrays of more bytes than the memory that ranks see together, sent in pieces; a size that grows."""
+    for count in (5000, 50_000, (20 << 20) + 3):
+        x = weft.arange(count, dtype=weft.int32) + RANK
+        dist.all_reduce(x)
+        assert weft.equal(x, SIZE * weft.arange(count, dtype=weft.int32) + SIZE * (SIZE - 1) // 2)
+
+
+assert dist.group.WORLD.window is not None, "all ranks are on this machine"
+for check in (sums, copies, large, messages, objects, groups, compiled, errors):
     check()
+apart(sums, copies)
 dist.barrier()
 print(json.dumps({"rank": RANK, "world": os.environ["WORLD_SIZE"], **FIGURES}), flush=True)
 dist.destroy_process_group()

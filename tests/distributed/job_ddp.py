@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import weft
 import weft.distributed as dist
 from weft import nn
 from weft.errors import DistributedError, StateError
-from weft.nn.parallel import DistributedDataParallel, fully_shard
+from weft.nn.parallel import DistributedDataParallel, distributed, fully_shard
+from weft.ops.collective import exchange
 
 dist.init_process_group()
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
@@ -74,6 +78,41 @@ def buffers() -> None:
         assert weft.allclose(weft.tensor(found[RANK][1]), expected, atol=1e-6)
 
 
+class Tied(nn.Module):
+    """The first gradient that is made is of the parameter registered last, and a shared one is whole only at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last, self.shared = nn.Linear(6, 6), nn.Parameter(weft.eye(6))
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return self.last((x @ self.shared).tanh()) @ self.shared
+
+
+def order() -> None:
+    """Buckets follow the order in which gradients are whole; the mean is that of the joined batch."""
+    weft.manual_seed(3)
+    model = DistributedDataParallel(Tied(), bucket_cap_mb=1e-4)
+    sent: list[int] = []
+    average = distributed.average_buckets
+
+    def noted(buckets: list, group: object) -> None:
+        sent.extend(number for bucket in buckets for number, _ in bucket)
+        average(buckets, group)
+
+    distributed.average_buckets = noted
+    model(batch(RANK)).square().mean().backward()
+    distributed.average_buckets = average
+    names = [name for name, _ in model.module.named_parameters()]
+    FIGURES["order"] = [names[number] for number in sent]
+    alone = Tied()
+    alone.load_state_dict(model.module.state_dict())
+    for rank in range(SIZE):
+        (alone(batch(rank)).square().mean() / SIZE).backward()
+    for one, other in zip(model.parameters(), alone.parameters(), strict=True):
+        assert weft.allclose(one.grad, other.grad, atol=1e-6)
+
+
 def differing() -> None:
     try:
         DistributedDataParallel(nn.Linear(6, 3 + RANK))
@@ -96,7 +135,7 @@ def clipping() -> None:
 
 def overlap() -> None:
     """In a compiled step the first bucket is sent while gradients of earlier layers are still computed."""
-    model = DistributedDataParallel(nn.Sequential(*(nn.Linear(64, 64) for _ in range(6))), bucket_cap_mb=0.03)
+    model = DistributedDataParallel(nn.Sequential(*(nn.Linear(256, 256) for _ in range(6))), bucket_cap_mb=0.3)
     optimizer = weft.optim.SGD(model.parameters(), lr=0.01)
 
     @weft.compile
@@ -107,7 +146,7 @@ def overlap() -> None:
         optimizer.step()
         return loss
 
-    x = weft.randn(16, 64)
+    x = weft.randn(256, 256)
     step(x)
     step(x)
     plan = step.explain(x).plan
@@ -117,9 +156,32 @@ def overlap() -> None:
     FIGURES["buckets"] = len(starts)
     FIGURES["between"] = sum(name == "kernel" for name in names[starts[0] : waits[0]])
     assert len(waits) == len(starts) and max(starts) < min(waits)
+    FIGURES["done_early"] = max(done_before_the_last_start(lambda: step(x), len(starts)) for _ in range(10))
 
 
-for check in (accumulation, unused, buffers, differing, clipping, overlap):
+def done_before_the_last_start(run: Callable[[], object], buckets: int) -> int:
+    """How many buckets were with all ranks, by the clock, before the last gradients were there."""
+    begun: list[float] = []
+    ended: list[float] = []
+    call, start = exchange.CALLS["all_reduce"], exchange.courier.start
+
+    def timed(*args: object) -> object:
+        found = call.run(*args)
+        ended.append(time.perf_counter())
+        return found
+
+    def noted(job: Callable[[], object]) -> object:
+        begun.append(time.perf_counter())
+        return start(job)
+
+    exchange.CALLS["all_reduce"], exchange.courier.start = replace(call, run=timed), noted
+    run()
+    exchange.CALLS["all_reduce"], exchange.courier.start = call, start
+    assert len(begun) == len(ended) == buckets
+    return sum(moment < begun[-1] for moment in ended)
+
+
+for check in (accumulation, unused, buffers, order, differing, clipping, overlap):
     check()
 dist.destroy_process_group()
 print(json.dumps({"rank": RANK, **FIGURES}), flush=True)

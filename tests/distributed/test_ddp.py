@@ -35,6 +35,15 @@ def test_a_compiled_step_sends_buckets_while_it_computes():
         assert row["buckets"] == 6 and row["between"] >= 6
 
 
+def test_by_the_clock_buckets_are_with_all_ranks_before_the_last_gradient_is_there():
+    assert all(row["done_early"] >= 1 for row in figures())
+
+
+def test_gradients_travel_in_the_order_in_which_they_are_whole():
+    for row in figures():
+        assert set(row["order"][:2]) == {"last.weight", "last.bias"} and row["order"][2] == "shared"
+
+
 def test_the_tutorial_script_gives_the_same_under_weft_launch_and_mpiexec(tmp_path):
     sums = []
     for number, start in enumerate(("launch", "mpiexec")):

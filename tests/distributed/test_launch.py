@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
+
+import weft
+from weft.app import guard, launching
+from weft.app.output import Misuse
+from weft.runtime.cluster import world
 
 from .launching import HERE, ROOT, SECONDS, environment, mpiexec, rows_of, run_job
 from .test_trainer import trained
@@ -95,3 +102,71 @@ def test_every_line_has_its_rank_and_threads_are_shared_out(tmp_path):
 def test_what_cannot_be_launched_is_refused_with_exit_code_2(tmp_path):
     assert launch("-n", "2", "nothing.py").returncode == 2
     assert "there is no file" in launch("-n", "2", "--hosts", str(tmp_path / "no"), "train.py").stderr
+
+
+def test_a_file_of_machines_is_read_and_two_names_of_this_one_work_together(tmp_path):
+    hosts, script = tmp_path / "machines.txt", tmp_path / "say.py"
+    hosts.write_text("# two names of one machine\nlocalhost:1\n\n127.0.0.1:1\n")
+    script.write_text(
+        "import weft, weft.distributed as dist\ndist.init_process_group()\nx = weft.ones(1)\ndist.all_reduce(x)\n"
+        "print(x.item(), dist.get_rank())\ndist.destroy_process_group()\n"
+    )
+    job = launch("-n", "2", "--hosts", str(hosts), str(script))
+    assert job.returncode == 0, job.stderr[-2000:]
+    assert sorted(job.stdout.splitlines()) == ["[0] 2.0 0", "[1] 2.0 1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("node1 node2\n", "line 1: expected name or name:ranks"),
+        ("node1:4\nnode2:four\n", "line 2: expected name or name:ranks, got 'node2:four'"),
+        ("node1:0\n", "line 1"),
+        ("-oProxyCommand=sh:1\n", "line 1"),
+        ("a:3\n# b:5\nc\n", "places for 4 ranks, -n asks for 5"),
+        ("", "places for 0 ranks"),
+    ],
+)
+def test_files_of_machines_that_would_be_misread_are_refused(tmp_path, text, told):
+    file = tmp_path / "machines.txt"
+    file.write_text(text)
+    with pytest.raises(Misuse, match=told):
+        launching._check_hosts(file, 5)
+
+
+SLURM = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1", "SLURM_NTASKS_PER_NODE": "4"}
+STARTERS = {
+    "srun": SLURM,
+    "mpiexec inside of a SLURM job": {**SLURM, "PMI_RANK": "2", "PMI_SIZE": "3", "MPI_LOCALRANKID": "2"},
+    "Open MPI": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
+    "an sbatch script alone": {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"},
+    "nobody": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("starter", "rank", "size", "local"),
+    [
+        ("srun", 5, 8, 1),
+        ("mpiexec inside of a SLURM job", 2, 3, 2),
+        ("Open MPI", 1, 2, 1),
+        ("an sbatch script alone", 0, 1, 0),
+        ("nobody", 0, 1, 0),
+    ],
+)
+def test_ranks_are_those_that_the_starter_tells(monkeypatch, starter, rank, size, local):
+    """What launchers put into the environment, set here by hand: no SLURM is at hand."""
+    for name in [name for name in os.environ if name.startswith(("PMI", "OMPI_", "MPI_", "SLURM_"))]:
+        monkeypatch.delenv(name)
+    for name, value in STARTERS[starter].items():
+        monkeypatch.setenv(name, value)
+    assert (world.world_rank(), world.launched_size(), world.local_rank()) == (rank, size, local)
+    if starter == "srun":
+        told = guard.surroundings(0)
+        assert (told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"], told["LOCAL_WORLD_SIZE"]) == ("5", "8", "1", "4")
+    if size > 1:  # MPI that knows of one process: mpiexec belongs to another one
+        alone = SimpleNamespace(Get_size=lambda: 1)
+        package = SimpleNamespace(rc=SimpleNamespace(), COMM_WORLD=alone, Get_library_version=lambda: "MPI of a test")
+        monkeypatch.setattr(world, "extra", lambda name, why: package)
+        with pytest.raises(weft.errors.DistributedError, match=f"speaks of {size} processes, MPI of 1"):
+            world.start()

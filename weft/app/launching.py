@@ -59,8 +59,8 @@ def launch(
 
       weft launch -n 16 --hosts machines.txt train.py
     """
-    if hosts is not None and not hosts.is_file():
-        raise Misuse(f"launch: there is no file {hosts} with the names of machines")
+    if hosts is not None:
+        _check_hosts(hosts, ranks)
     words, name = _named(command)
     more = {} if timeout is None else {"WEFT_DISTRIBUTED_TIMEOUT": str(timeout)}
     for attempt in range(max_restarts + 1):
@@ -72,6 +72,23 @@ def launch(
         told = job.failure or f"the job ended with exit code {code}"
         _say(f"{told}; the others were stopped after {job.stopping:.1f} s; {left} restarts left")
     return FAILED
+
+
+def _check_hosts(file: Path, ranks: int) -> None:
+    """Refuse a file of machines that MPI's launcher would misread: a name a line, with the ranks it takes (1 without them)."""
+    if not file.is_file():
+        raise Misuse(f"launch: there is no file {file} with the names of machines")
+    places = 0
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        found = re.fullmatch(r"([A-Za-z0-9][\w.-]*)(?::(\d+))?", text)
+        if found is None or found[2] == "0":
+            raise Misuse(f"launch: {file}, line {number}: expected name or name:ranks, got {text!r}")
+        places += int(found[2] or 1)
+    if places < ranks:
+        raise Misuse(f"launch: {file} has places for {places} ranks, -n asks for {ranks}; write name:ranks")
 
 
 def _say(text: str) -> None:

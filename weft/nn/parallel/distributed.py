@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,8 +27,8 @@ FIRST_BUCKET = 1 << 20  # bytes: the first gradients are sent early
 class DistributedDataParallel(Module):
     """Trains `module` on all ranks of a group: the gradient of each parameter becomes its mean over ranks.
 
-    Parameters and buffers begin as those of rank 0. In the backward pass gradients are joined into buckets of about
-    `bucket_cap_mb` MiB, last layers first, and each bucket is averaged over ranks as soon as it is full: in a compiled step while
+    Parameters and buffers begin as those of rank 0. Gradients are joined into buckets of about `bucket_cap_mb` MiB in the order
+    in which the backward pass makes them, and each bucket is averaged over ranks as soon as it is full: in a compiled step while
     the rest of the backward pass goes on, in eager code after it. The mean is made in the order of ranks, so parameters stay
     equal bit for bit. With losses that are means over equal parts of a batch the step is that of the whole batch.
 
@@ -73,7 +74,7 @@ class DistributedDataParallel(Module):
         if not parameters:
             raise StateError("DistributedDataParallel: the module has no parameter that requires a gradient")
         self._names = tuple(names[id(p)] for p in parameters)
-        self._buckets = buckets_of(parameters, int(cap * (1 << 20)))
+        self._trained, self._capacity = tuple(parameters), int(cap * (1 << 20))
         self._arrived: dict[int, bool] = {}  # gradients of the present backward pass, by the number of the parameter
         self._unused: tuple[int, ...] = ()
         if self.process_group.size > 1:
@@ -100,9 +101,7 @@ class DistributedDataParallel(Module):
     def _find_unused(self, found: Any) -> None:
         roots = [edge_of(x) for x in tree_leaves(found) if isinstance(x, Tensor) and x.requires_grad]
         reached = leaves(roots)
-        every = [p for bucket in self._buckets for _, p in bucket]
-        numbers = [number for bucket in self._buckets for number, _ in bucket]
-        self._unused = tuple(n for n, p in zip(numbers, every, strict=True) if id(p) not in reached)
+        self._unused = tuple(n for n, p in enumerate(self._trained) if id(p) not in reached)
 
     def _refuse_unfinished(self) -> None:
         missing = [name for number, name in enumerate(self._names) if number not in self._arrived]
@@ -129,12 +128,12 @@ class DistributedDataParallel(Module):
         self._arrived[number] = True
         if len(self._arrived) + sum(n not in self._arrived for n in self._unused) < len(self._names):
             return
+        order = list(self._arrived)
         self._arrived.clear()
-        self.average_gradients()
-
-    def average_gradients(self) -> None:
-        """Make every gradient its mean over ranks; one that is missing counts as 0."""
-        average_buckets(self._buckets, self.process_group)
+        if self.find_unused_parameters:  # what arrives, and when, differs from rank to rank
+            order = list(reversed(range(len(self._trained))))
+        numbered = [(number, self._trained[number]) for number in order]
+        average_buckets(buckets_of(numbered, self._capacity), self.process_group)
 
 
 class _Arrival:
@@ -150,11 +149,11 @@ class _Arrival:
         return self
 
 
-def buckets_of(parameters: Sequence[Tensor], capacity: int) -> list[list[tuple[int, Tensor]]]:
-    """Parameters with their numbers, last ones first, in buckets of one type and about `capacity` bytes."""
+def buckets_of(numbered: Sequence[tuple[int, Tensor]], capacity: int) -> list[list[tuple[int, Tensor]]]:
+    """Parameters with their numbers, in their order, in buckets of one type and about `capacity` bytes."""
     buckets: list[list[tuple[int, Tensor]]] = []
     size, limit = 0, min(FIRST_BUCKET, capacity)
-    for number, parameter in reversed(list(enumerate(parameters))):
+    for number, parameter in numbered:
         nbytes = parameter.numel() * parameter.element_size()
         if not buckets or parameter.dtype is not buckets[-1][-1][1].dtype or size + nbytes > limit:
             size, limit = 0, capacity if buckets else limit
@@ -165,20 +164,24 @@ def buckets_of(parameters: Sequence[Tensor], capacity: int) -> list[list[tuple[i
 
 
 def average_gradients(parameters: Sequence[Tensor], group: Group, capacity: int = 25 << 20) -> None:
-    """Make the gradient of every parameter its mean over ranks; one that is missing counts as 0."""
-    average_buckets(buckets_of(parameters, capacity), group)
+    """Make the gradient of every parameter its mean over ranks, last ones first; one that is missing counts as 0."""
+    average_buckets(buckets_of(list(enumerate(parameters))[::-1], capacity), group)
 
 
 @no_grad()
 def average_buckets(buckets: Sequence[Sequence[tuple[int, Tensor]]], group: Group) -> None:
-    """Start the mean of every bucket, last layers first; then wait for each, and write the parts back."""
+    """Start the mean of every bucket, in their order; then wait for each, and write the parts back.
+
+    Which parameters a bucket has is part of its call, so that ranks whose gradients come in another order are told so.
+    """
     calls = []
     for bucket in buckets:
         for _, parameter in bucket:
             if parameter.grad is None:
                 parameter.grad = parameter.detach() * 0
         flat = cat([p.grad.reshape(-1) for _, p in bucket])  # (elements of the bucket,)
-        calls.append(started(flat, "all_reduce", group, "avg"))
+        names = f"{len(bucket)} gradients {zlib.crc32(repr([number for number, _ in bucket]).encode()):08x}"
+        calls.append(started(flat, "all_reduce", group, f"avg of {names}"))
     for bucket, call in zip(buckets, calls, strict=True):
         write_parts(call.wait(), [p.grad for _, p in bucket])
 

@@ -2,6 +2,7 @@
 
 Sums are made in the order of ranks, each element at one place: part k of an array goes to rank k, which adds the parts of
 ranks 0, 1, … in this order and sends the sum to all, 2 (N − 1) / N of the array in and out. Small arrays go to all at once.
+On one machine arrays are not sent: each rank writes its own into memory that all see, and reads there (`_beside`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from ...errors import DistributedError
 from .group import Group
+from .window import LARGEST
 from .world import mpi
 
 __all__ = [
@@ -74,16 +76,23 @@ def all_gather(group: Group, array: np.ndarray, name: str = "all_gather", more: 
     """(N, *shape): the arrays of all ranks."""
     array = np.asarray(array, order="C")
     rows = np.empty((group.size, *array.shape), array.dtype)
+    if (near := _beside(group, array, _form(name, array, more))) is not None:
+        for row, other in zip(rows.reshape(group.size, -1), near, strict=True):
+            row[:] = other
+        return rows
     group.call(_form(name, array, more), lambda channel: channel.Iallgather(_bytes(array), _bytes(rows)))
     return rows
 
 
 def all_reduce(group: Group, array: np.ndarray, op: str) -> np.ndarray:
-    """The arrays of all ranks put together, on all of them."""
+    """The arrays of all ranks put together, on all of them. What follows the first word of `op` is for the name of the call."""
+    form, (op, _, more) = _form("all_reduce", array, op), op.partition(" ")
     if array.nbytes <= SMALL or array.size < group.size:
-        return combined(all_gather(group, array, "all_reduce", op), op)
+        return combined(all_gather(group, array, "all_reduce", f"{op} {more}".rstrip()), op)
     flat = np.asarray(array, order="C").reshape(-1)
-    own = _reduced_part(group, flat, op, _form("all_reduce", array, op))
+    if group.window is not None:
+        return _summed_beside(group, flat, op, form).reshape(array.shape)
+    own = _reduced_part(group, flat, op, form)
     total = np.empty_like(flat)
     counts, starts = _parts(flat, group.size)
     group.call(
@@ -91,6 +100,31 @@ def all_reduce(group: Group, array: np.ndarray, op: str) -> np.ndarray:
         lambda channel: channel.Iallgatherv(_bytes(own), [total.view(np.uint8), (counts, starts), mpi().BYTE]),
     )
     return total.reshape(array.shape)
+
+
+def _beside(group: Group, array: np.ndarray, form: str) -> list[np.ndarray] | None:
+    """The arrays of all ranks of one machine, flat and in memory that all see; None for small, huge or distant ones."""
+    if array.nbytes <= SMALL or (parts := group.parts(array.nbytes, form)) is None:
+        return None
+    views = [part.view(array.dtype) for part in parts]
+    views[group.rank][:] = array.reshape(-1)
+    group.meet(form)
+    return views
+
+
+def _summed_beside(group: Group, flat: np.ndarray, op: str, form: str) -> np.ndarray:
+    """The sum of what all ranks of one machine have: rank k adds part k, where only it reads it, and all take it there."""
+    total, count = np.empty_like(flat), -(-flat.nbytes // LARGEST)
+    cuts = [len(flat) * k // count for k in range(count + 1)]
+    for start, end in itertools.pairwise(cuts):
+        views = _beside(group, flat[start:end], form)
+        edges = [(end - start) * k // group.size for k in range(group.size + 1)]
+        own = slice(edges[group.rank], edges[group.rank + 1])
+        views[group.rank][own] = combined([view[own] for view in views], op)
+        group.meet(f"{form}, second half")
+        for view, (low, high) in zip(views, itertools.pairwise(edges), strict=True):
+            total[start + low : start + high] = view[low:high]
+    return total
 
 
 def _parts(flat: np.ndarray, size: int) -> tuple[list[int], list[int]]:
@@ -117,14 +151,18 @@ def _reduced_part(group: Group, flat: np.ndarray, op: str, form: str) -> np.ndar
 
 def reduce_scatter(group: Group, array: np.ndarray, op: str) -> np.ndarray:
     """(N, *shape) → (*shape): row k of the sum of all ranks' arrays, on rank k."""
-    array = np.asarray(array, order="C")
-    return _reduced_part(group, array.reshape(-1), op, _form("reduce_scatter", array, op)).reshape(array.shape[1:])
+    array, form = np.asarray(array, order="C"), _form("reduce_scatter", array, op)
+    if (near := _beside(group, array, form)) is not None:
+        return combined([view.reshape(array.shape)[group.rank] for view in near], op)
+    return _reduced_part(group, array.reshape(-1), op, form).reshape(array.shape[1:])
 
 
 def broadcast(group: Group, array: np.ndarray, source: int) -> np.ndarray:
     """The array of one rank (by its place in the group), on all."""
-    taken = np.array(array, order="C")
-    group.call(_form("broadcast", array, f"from {source}"), lambda channel: channel.Ibcast(_bytes(taken), root=source))
+    taken, form = np.array(array, order="C"), _form("broadcast", array, f"from {source}")
+    if (near := _beside(group, taken, form)) is not None:
+        return near[source].reshape(taken.shape).copy()
+    group.call(form, lambda channel: channel.Ibcast(_bytes(taken), root=source))
     return taken
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import DistributedError
 from .waiting import Watch, differing
+from .window import LARGEST, Window, together
 from .world import mpi
 
 __all__ = ["Group", "courier"]
@@ -55,9 +56,11 @@ class Group:
         self.communicator, self.calls, self.alike = communicator, 0, set()
         self.token: Any = None  # orders the calls of a compiled plan
         self.watch: Watch | None = None
+        self.window: Window | None = None  # where all processes are on one machine
         if communicator is not None:
             self.checks = communicator.Dup()
             self.watch = Watch(communicator.Dup(), self.ranks, own)
+            self.window = Window(communicator.Dup()) if together(communicator) else None
 
     @property
     def size(self) -> int:
@@ -92,6 +95,19 @@ class Group:
         if self.calls % 256 == 0:
             self.watch.listen()
 
+    def meet(self, form: str) -> None:
+        """Until all are in this call."""
+        self.call(form, lambda channel: channel.Ibarrier())
+
+    def parts(self, nbytes: int, form: str) -> list[np.ndarray] | None:
+        """Memory that all processes see, so many bytes of each, for one call; None if they are on several machines."""
+        if self.window is None or nbytes > LARGEST:
+            return None
+        if nbytes > self.window.capacity:
+            self.meet(form)  # who asks for another size is noticed before memory is made together
+            self.window.grow(nbytes)
+        return [part[:nbytes] for part in self.window.next()]
+
     def check_whole(self) -> None:
         """Refuse to go on after a call that was given up."""
         if self.watch.broken is not None:
@@ -115,6 +131,8 @@ class Group:
     def close(self) -> None:
         """Give the channels back; all ranks do so together."""
         if self.communicator is not None and not self.watch.broken:
+            if self.window is not None:
+                self.window.close()
             for channel in (self.checks, self.watch.channel):
                 channel.Free()
         self.communicator = None
