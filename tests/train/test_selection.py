@@ -17,6 +17,7 @@ import weft
 from weft.errors import OptionError, ShapeError
 from weft.models.supervised import random_relu
 from weft.train.selection import (
+    AsynchronousHalving,
     Choice,
     Finished,
     Grid,
@@ -192,7 +193,12 @@ def test_halving_keeps_the_best_of_every_rung(maximize):
 
 @pytest.mark.parametrize(
     "search",
-    [Grid({"x": [3, 1, 2]}), Random({"x": Uniform(0, 1)}, 6), SuccessiveHalving({"x": Uniform(0, 1)}, 8, 1, 4, 2)],
+    [
+        Grid({"x": [3, 1, 2]}),
+        Random({"x": Uniform(0, 1)}, 6),
+        SuccessiveHalving({"x": Uniform(0, 1)}, 8, 1, 4, 2),
+        AsynchronousHalving({"x": Uniform(0, 1)}, 8, 1, 4, 2, lanes=3),
+    ],
 )
 def test_a_search_continues_from_every_prefix(search):
     score = lambda trial: -abs(trial.settings["x"] - 0.3)
@@ -202,6 +208,56 @@ def test_a_search_continues_from_every_prefix(search):
         assert sorted(again, key=lambda f: (f.rung, f.number)) == sorted(whole, key=lambda f: (f.rung, f.number))
     shuffled = [whole[i] for i in np.random.default_rng(0).permutation(len(whole))]
     assert search.pending(shuffled) == [] and search.best(shuffled) == search.best(whole)
+
+
+def promotions(score, n, eta, rungs):
+    """Algorithm 2 of Li et al. (2020), for one worker, written out: (number, rung) in the order of running."""
+    seen, gone, drawn, order = [[] for _ in range(rungs)], set(), 0, []
+    while True:
+        for rung in range(rungs - 2, -1, -1):
+            best = sorted(seen[rung], key=lambda k: -score(k))[: int(len(seen[rung]) / eta)]
+            best = [k for k in best if (k, rung) not in gone]
+            if best:
+                gone.add((best[0], rung))
+                seen[rung + 1].append(best[0])
+                order.append((best[0], rung + 1))
+                break
+        else:
+            if drawn == n:
+                return order
+            seen[0].append(drawn)
+            order.append((drawn, 0))
+            drawn += 1
+
+
+def test_asynchronous_halving_with_one_lane_is_the_algorithm_of_the_paper():
+    search = AsynchronousHalving({"x": Uniform(0, 1)}, 27, 1, 9, 3, seed=2, lanes=1)
+    x = [settings["x"] for settings in search.candidates()]
+    order = promotions(x.__getitem__, 27, 3, 3)
+    finished = run_to_the_end(search, lambda trial: trial.settings["x"])
+    found = [(f.number, f.rung) for f in finished]
+    assert found[: len(order)] == order  # after that nothing else can come, and parts of η are rounded up
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("maximize", [True, False])
+def test_asynchronous_halving_does_not_depend_on_who_is_quick(lanes, maximize):
+    """Whatever order results come in, the same trials run, and the best gets the whole budget; nobody waits for a rung."""
+    search = AsynchronousHalving({"x": Uniform(0, 1)}, 20, 1, 27, 3, seed=4, maximize=maximize, lanes=lanes)
+    rng, tables = np.random.default_rng(0), []
+    for _ in range(3):
+        finished, waited = [], False
+        while trials := search.pending(finished):
+            assert len(trials) <= lanes
+            waited = waited or {t.rung for t in trials} == {0, 1}
+            trial = trials[rng.integers(len(trials))]
+            finished.append(Finished(trial.number, trial.settings["x"], trial.rung, trial.settings))
+        tables.append(sorted((f.number, f.rung) for f in finished))
+        assert waited or lanes == 1
+    assert tables[0] == tables[1] == tables[2]
+    x = np.array([settings["x"] for settings in search.candidates()])
+    best = search.best(finished)
+    assert best.rung == 3 and best.number == (x.argmax() if maximize else x.argmin())
 
 
 def test_failed_trials_rank_last_and_do_not_survive():
@@ -256,6 +312,7 @@ def test_spaces_from_text(text, expected):
         lambda: Random({}, 0),
         lambda: SuccessiveHalving({}, 3, 5, 4),
         lambda: SuccessiveHalving({}, 3, 1, 4, 1),
+        lambda: AsynchronousHalving({}, 3, lanes=0),
         lambda: Grid({"x": Uniform(0, 1)}).pending([]),
     ],
 )

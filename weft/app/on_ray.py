@@ -62,13 +62,16 @@ class RayTrials:
         self.ray.shutdown()
         self.aside.__exit__(*error)
 
-    def run(self, trials: Sequence[Trial], done: Callable[[Trial], None]) -> None:
-        """All of these trials; `done` is told of each."""
-        told = asdict(self.request)
-        waiting = {
-            self.task.remote(told, str(self.folder), self.options, self.threads, trial): trial for trial in trials
-        }
-        while waiting:
+    def run(self, pending: Callable[[], Sequence[Trial]], done: Callable[[Trial], None]) -> None:
+        """All trials, also those that can run once others are finished; `done` is told of each."""
+        told, waiting, begun = asdict(self.request), {}, set()
+        while True:
+            for trial in pending():
+                if (trial.number, trial.rung) not in begun:
+                    begun.add((trial.number, trial.rung))
+                    waiting[self.task.remote(told, str(self.folder), self.options, self.threads, trial)] = trial
+            if not waiting:
+                return
             (finished, *_), _ = self.ray.wait(list(waiting), num_returns=1)
             self.ray.get(finished)
             done(waiting.pop(finished))

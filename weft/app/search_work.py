@@ -45,6 +45,7 @@ class SearchRequest:
     changes: dict[str, str] = field(default_factory=dict)
     data: str | None = None
     trust: bool = False
+    lanes: int = 8
 
 
 def parsed(text: str) -> Space:
@@ -108,7 +109,7 @@ class Work:
         self._claim()
 
     def _search(self) -> Search:
-        from ..train.selection import Grid, Random, SuccessiveHalving
+        from ..train.selection import AsynchronousHalving, Grid, Random, SuccessiveHalving
 
         request, space = self.request, {name: parsed(text) for name, text in self.request.space.items()}
         if request.method == "grid":
@@ -116,9 +117,10 @@ class Work:
         if request.method == "random":
             return Random(space, request.trials, request.seed, self._maximize())
         most = max(request.min_epochs, self._settings({}).epochs)
-        return SuccessiveHalving(
-            space, request.trials, request.min_epochs, most, request.eta, request.seed, self._maximize()
-        )
+        rungs = (request.trials, request.min_epochs, most, request.eta, request.seed, self._maximize())
+        if request.method == "asha":
+            return AsynchronousHalving(space, *rungs, request.lanes)
+        return SuccessiveHalving(space, *rungs)
 
     def _maximize(self) -> bool:
         if self.request.maximize is not None:
@@ -157,6 +159,10 @@ class Work:
         """The best of the finished trials."""
         return self.search.best(self.finished)
 
+    def pending(self) -> list[Trial]:
+        """The trials that can run now."""
+        return self.search.pending(self.finished)
+
     def go(self, quiet: bool, elsewhere: Any = None) -> None:
         """Run what is missing, here or `elsewhere` (on_ray.py); a terminal sees how far it is."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -169,9 +175,9 @@ class Work:
         ):
             bar = progress.add_task("searching", total=self._count())
             progress.update(bar, completed=len(self.finished))
-            while pending := self.search.pending(self.finished):
+            while pending := self.pending():
                 if elsewhere is not None:
-                    elsewhere.run(pending, lambda trial: progress.advance(bar))
+                    elsewhere.run(self.pending, lambda trial: progress.advance(bar))
                     continue
                 for trial in pending:
                     progress.update(bar, description=f"trial {trial.number + 1}: {_words(trial.settings)}")
@@ -188,7 +194,10 @@ class Work:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
-    def _count(self) -> int:
+    def _count(self) -> int | None:
+        """How many trials there will be, where that is known beforehand."""
+        if self.request.method == "asha":
+            return None
         if hasattr(self.search, "plan"):
             return sum(map(len, self.search.plan()))
         return len(self.search.candidates())

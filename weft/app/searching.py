@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-Method = Literal["grid", "random", "halving"]
+Method = Literal["grid", "random", "halving", "asha"]
 Resume = Annotated[str | None, typer.Option(metavar="[NAME]", help="Go on with a search; without a name, the latest.")]
+Lanes = Annotated[
+    int, typer.Option(min=1, help="Trials of asha under way at once; its table depends on this, not on who is quick.")
+]
 Where = Annotated[Literal["here", "ray"], typer.Option(help="Where trials run: one by one here, or as tasks of Ray.")]
 
 
@@ -40,11 +43,11 @@ def search(
     method: Annotated[
         Method | None,
         typer.Option(
-            help="Every combination, random draws, or successive halving.",
+            help="Every combination, random draws, or successive halving: rung by rung, or asynchronous (asha).",
             show_default="grid for lists, random for ranges",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Draws for random and halving.")] = 12,
+    trials: Annotated[int, typer.Option(min=1, help="Draws for random, halving and asha.")] = 12,
     folds: Annotated[int, typer.Option(help="Score each trial by k-fold cross validation.", min=0)] = 0,
     metric: Annotated[
         str | None, typer.Option(help="The figure to go by.", show_default="that of the goal, on validation data")
@@ -53,8 +56,9 @@ def search(
         bool | None,
         typer.Option("--maximize/--minimize", help="Which way is better.", show_default="by the figure's name"),
     ] = None,
-    min_epochs: Annotated[int, typer.Option(min=1, help="Epochs of the first round of halving.")] = 1,
+    min_epochs: Annotated[int, typer.Option(min=1, help="Epochs of the first round of halving and asha.")] = 1,
     eta: Annotated[float, typer.Option(min=1.1, help="Halving keeps one in so many.")] = 3.0,
+    lanes: Lanes = 8,
     changes: Changes = None,
     data: Data = None,
     trust_data: TrustData = False,
@@ -79,7 +83,7 @@ def search(
 
       weft search digits-mlp --space lr=1e-4..1e-1 --method halving --trials 27 --set epochs=27
 
-      weft search digits-mlp --space lr=1e-4..1e-1 --trials 24 --on ray
+      weft search digits-mlp --space lr=1e-4..1e-1 --method asha --trials 24 --on ray
 
       weft search --resume
     """
@@ -92,7 +96,7 @@ def search(
         request = read_request(folder)
     else:
         request = _told(recipe, space, method, trials, folds, metric, maximize, min_epochs, eta, changes, data, seed)
-        request.trust = trust_data
+        request.trust, request.lanes = trust_data, lanes
         folder = runs_folder(runs) / (name or f"{request.recipe}-search")
     work = Work(request, folder, {"compile": False} if no_compile else {})
     try:
