@@ -427,3 +427,14 @@ def test_bipartite_edges():
 def test_refusals(call, error, words):
     with pytest.raises(error, match=words):
         call(weft.ones(3, 2), weft.tensor([[0, 1, 2], [0, 0, 1]]))
+
+
+@pytest.mark.parametrize("width", [1, 5, 37, 300])
+def test_rows_of_transposed_and_widened_operands_are_the_same_bits(width):
+    """W comes as (width, 40): its transpose has no rows in memory. And a column that is expanded has one number for each."""
+    rng = np.random.default_rng(width)
+    dense = ((rng.random((50, 40)) < 0.2) * rng.standard_normal((50, 40))).astype(np.float32)
+    matrix = weft.tensor(dense).to_sparse(layout="csr")
+    w = weft.tensor(rng.standard_normal((width, 40)).astype(np.float32))
+    for make in (lambda w: matrix @ w.T, lambda w: matrix @ w[:1].T.expand(40, width)):
+        np.testing.assert_array_equal(weft.compile(make)(w).numpy(), make(w).numpy())

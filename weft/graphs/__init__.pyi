@@ -19,14 +19,17 @@ from weft.graphs.folds import Fold as Fold
 from weft.data.graph import Graph as Graph
 from weft.graphs.signals import GraphFourier as GraphFourier
 from weft.graphs.drawing import GraphPicture as GraphPicture
+from weft.graphs.kinds.hetero import HeteroData as HeteroData
 from weft.graphs.ranking import Hits as Hits
 from weft.graphs.sampling import NeighborLoader as NeighborLoader
 from weft.graphs.folds import NestedResult as NestedResult
+from weft.graphs.padding import PaddedBatches as PaddedBatches
 from weft.graphs.splits import RandomLinkSplit as RandomLinkSplit
 from weft.graphs.splits import RandomNodeSplit as RandomNodeSplit
 from weft.graphs.walks import RandomWalk as RandomWalk
 from weft.graphs.spectra import Spectrum as Spectrum
 from weft.graphs.stored import StoredGraph as StoredGraph
+from weft.graphs.kinds.dynamic import TemporalData as TemporalData
 from weft.graphs.edges import add_remaining_self_loops as add_remaining_self_loops
 from weft.graphs.edges import add_self_loops as add_self_loops
 from weft.graphs.matrices import adjacency as adjacency
@@ -40,6 +43,7 @@ from weft.graphs import checks as checks
 from weft.graphs.drawing import circular_layout as circular_layout
 from weft.graphs.centrality import closeness_centrality as closeness_centrality
 from weft.graphs import clustering as clustering
+from weft.graphs.motifs import clustering_coefficient as clustering_coefficient
 from weft.graphs.edges import coalesce as coalesce
 from weft.graphs.generators import complete as complete
 from weft.graphs.clustering import conductance as conductance
@@ -80,6 +84,9 @@ from weft.graphs import loader as loader
 from weft.graphs.signals import low_pass as low_pass
 from weft.graphs import matrices as matrices
 from weft.graphs.clustering import modularity as modularity
+from weft.graphs.motifs import motif_counts as motif_counts
+from weft.graphs.motifs import motif_significance as motif_significance
+from weft.graphs import motifs as motifs
 from weft.graphs.negatives import negative_sampling as negative_sampling
 from weft.graphs import negatives as negatives
 from weft.graphs.folds import nested_evaluation as nested_evaluation
@@ -87,6 +94,8 @@ from weft.graphs.folds import nested_folds as nested_folds
 from weft.graphs import nn as nn
 from weft.graphs.walk_embeddings import node2vec as node2vec
 from weft.graphs.clustering import normalized_cut as normalized_cut
+from weft.graphs.padding import padded as padded
+from weft.graphs import padding as padding
 from weft.graphs.ranking import pagerank as pagerank
 from weft.graphs.generators import path as path
 from weft.graphs.checks import permuted as permuted
@@ -100,7 +109,9 @@ from weft.graphs.signals import rayleigh_quotient as rayleigh_quotient
 from weft.graphs.folds import read_folds as read_folds
 from weft.graphs.convert import read_pyg as read_pyg
 from weft.graphs.edges import remove_self_loops as remove_self_loops
+from weft.graphs.motifs import rewired as rewired
 from weft.graphs.generators import ring as ring
+from weft.graphs.padding import rounded_size as rounded_size
 from weft.graphs.sampling import sample_neighbors as sample_neighbors
 from weft.graphs import sampling as sampling
 from weft.graphs import segment as segment
@@ -124,11 +135,12 @@ from weft.graphs.convert import to_edge_list as to_edge_list
 from weft.graphs.convert import to_networkx as to_networkx
 from weft.graphs.convert import to_scipy as to_scipy
 from weft.graphs.edges import to_undirected as to_undirected
+from weft.graphs.motifs import triangles as triangles
 from weft.graphs import walk_embeddings as walk_embeddings
 from weft.graphs import walks as walks
 from weft.graphs.generators import watts_strogatz as watts_strogatz
 from weft.graphs.stored import write_graph as write_graph
-__all__ = ['Batch', 'Data', 'DataLoader', 'Fold', 'Graph', 'GraphFourier', 'GraphPicture', 'Hits', 'NeighborLoader', 'NestedResult', 'RandomLinkSplit', 'RandomNodeSplit', 'RandomWalk', 'Spectrum', 'StoredGraph', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'betweenness_centrality', 'chebyshev_coefficients', 'chebyshev_filter', 'check_equivariant', 'check_split', 'circular_layout', 'closeness_centrality', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'deepwalk', 'degree', 'degree_centrality', 'dft_matrix', 'draw', 'eigengap', 'eigenvector_centrality', 'erdos_renyi', 'fiedler_vector', 'force_layout', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'harmonic_labels', 'heat_filter', 'high_pass', 'hits', 'incidence', 'k_hop_subgraph', 'katz_centrality', 'knn_graph', 'label_propagation', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'negative_sampling', 'nested_evaluation', 'nested_folds', 'node2vec', 'normalized_cut', 'pagerank', 'path', 'permuted', 'quadratic_form', 'radius_graph', 'random_walk', 'ratio_cut', 'rayleigh_quotient', 'read_folds', 'read_pyg', 'remove_self_loops', 'ring', 'sample_neighbors', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectral_layout', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'watts_strogatz', 'write_graph']
+__all__ = ['Batch', 'Data', 'DataLoader', 'Fold', 'Graph', 'GraphFourier', 'GraphPicture', 'HeteroData', 'Hits', 'NeighborLoader', 'NestedResult', 'PaddedBatches', 'RandomLinkSplit', 'RandomNodeSplit', 'RandomWalk', 'Spectrum', 'StoredGraph', 'TemporalData', 'add_remaining_self_loops', 'add_self_loops', 'adjacency', 'barabasi_albert', 'betweenness_centrality', 'chebyshev_coefficients', 'chebyshev_filter', 'check_equivariant', 'check_split', 'circular_layout', 'closeness_centrality', 'clustering_coefficient', 'coalesce', 'complete', 'conductance', 'connected_components', 'cut_size', 'deepwalk', 'degree', 'degree_centrality', 'dft_matrix', 'draw', 'eigengap', 'eigenvector_centrality', 'erdos_renyi', 'fiedler_vector', 'force_layout', 'from_dense', 'from_edge_list', 'from_networkx', 'from_scipy', 'grid', 'harmonic_labels', 'heat_filter', 'high_pass', 'hits', 'incidence', 'k_hop_subgraph', 'katz_centrality', 'knn_graph', 'label_propagation', 'laplacian', 'largest_eigenvalue', 'low_pass', 'modularity', 'motif_counts', 'motif_significance', 'negative_sampling', 'nested_evaluation', 'nested_folds', 'node2vec', 'normalized_cut', 'padded', 'pagerank', 'path', 'permuted', 'quadratic_form', 'radius_graph', 'random_walk', 'ratio_cut', 'rayleigh_quotient', 'read_folds', 'read_pyg', 'remove_self_loops', 'rewired', 'ring', 'rounded_size', 'sample_neighbors', 'similarity_graph', 'spectral_clustering', 'spectral_convolution', 'spectral_embedding', 'spectral_layout', 'spectrum', 'stochastic_block_model', 'subgraph', 'subspace_distance', 'to_dense_adj', 'to_dense_batch', 'to_edge_list', 'to_networkx', 'to_scipy', 'to_undirected', 'triangles', 'watts_strogatz', 'write_graph']
 def check_equivariant(function: Callable[[Graph], Tensor], graph: Graph, *, invariant: bool = False, trials: int = 3, tolerance: float = 1e-05, generator: weft.Generator | None = None) -> float:
     """max |f(P G) − P f(G)| over random orders P of nodes (and of edges), relative to max |f(G)| if that is above 1.
 

@@ -6,6 +6,7 @@ spaces they span, not the vectors (`subspace_distance`). Here the entry of large
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ sparse = LazyModule("scipy.sparse")
 solvers = LazyModule("scipy.sparse.linalg")
 
 DENSE = 400  # nodes up to which all eigenvectors are computed at once
+SAME = 1e-10  # of the largest: eigenvalues so near are one
 RESTARTS = 100  # of Lanczos' method, before the matrix is factored
 
 
@@ -143,10 +145,8 @@ def _above_zero(matrix: Any, kernel: Any, k: int) -> tuple[np.ndarray, np.ndarra
         """top · (I − UUᵀ) x − L x: what was smallest is largest, the kernel is at 0."""
         return top * (x - kernel @ (kernel.T @ x)) - matrix @ x
 
-    operator = solvers.LinearOperator((count, count), matvec=flipped, dtype=np.float64)
-    width = min(count - 1, max(4 * k + 1, 40))
     try:
-        values, vectors = solvers.eigsh(operator, k, which="LA", v0=start, ncv=width, maxiter=RESTARTS)
+        values, vectors = _largest(flipped, start, k)
         return top - values, vectors
     except ArpackNoConvergence:
         pass
@@ -154,6 +154,31 @@ def _above_zero(matrix: Any, kernel: Any, k: int) -> tuple[np.ndarray, np.ndarra
     values, vectors = solvers.eigsh(matrix.tocsc(), k + zeros, sigma=-1e-4 * top / count, which="LM", v0=start)
     order = np.argsort(values)[zeros:]
     return values[order], vectors[:, order]
+
+
+def _largest(product: Callable, start: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k largest eigenvalues of a symmetric operator and their vectors.
+
+    Of an eigenvalue that comes several times Lanczos' method may find fewer copies: so what is found is moved to 0, and what
+    is largest then takes the place of what is smaller, until nothing is.
+    """
+    count = len(start)
+
+    def lanczos(apply: Callable, start: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        operator = solvers.LinearOperator((count, count), matvec=apply, dtype=np.float64)
+        width = min(count - 1, max(4 * k + 1, 40))
+        return solvers.eigsh(operator, k, which="LA", v0=start, ncv=width, maxiter=RESTARTS)
+
+    values, vectors = lanczos(product, start, k)
+    while True:
+        rest = lambda x, values=values, vectors=vectors: product(x) - vectors @ (values * (vectors.T @ x))
+        start = np.roll(start, 1)
+        start = start - vectors @ (vectors.T @ start)
+        value, vector = lanczos(rest, start, 1)
+        least = values.argmin()
+        if value[0] <= values[least] + SAME * abs(values).max():
+            return values, vectors
+        values[least], vectors[:, least] = value[0], vector[:, 0]
 
 
 def _signed(vectors: np.ndarray) -> np.ndarray:

@@ -4,11 +4,13 @@ from ...runtime.lazy import later as _later
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "aggregation": ("Aggregation", "AttentionalAggregation", "SoftmaxAggregation"),
+    "batch_norm": ("BatchNorm",),
     "cheb": ("ChebConv",),
     "edge_conditioned": ("NNConv",),
     "gat": ("GATConv", "GATv2Conv"),
     "gcn": ("APPNP", "GCNConv", "SGConv"),
     "gin": ("GINConv", "GINEConv"),
+    "hetero": ("HeteroConv",),
     "linear": ("Linear",),
     "message_passing": ("MessagePassing",),
     "normalize": ("gcn_matrix", "gcn_norm"),

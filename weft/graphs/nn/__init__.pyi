@@ -5,6 +5,7 @@
 from weft.graphs.nn.gcn import APPNP as APPNP
 from weft.graphs.nn.aggregation import Aggregation as Aggregation
 from weft.graphs.nn.aggregation import AttentionalAggregation as AttentionalAggregation
+from weft.graphs.nn.batch_norm import BatchNorm as BatchNorm
 from weft.graphs.nn.cheb import ChebConv as ChebConv
 from weft.graphs.nn.recurrent import FixedPointConv as FixedPointConv
 from weft.graphs.nn.gat import GATConv as GATConv
@@ -15,6 +16,7 @@ from weft.graphs.nn.gin import GINEConv as GINEConv
 from weft.graphs.nn.transformer import GPSConv as GPSConv
 from weft.graphs.nn.recurrent import GatedGraphConv as GatedGraphConv
 from weft.graphs.nn.readout import GlobalVertex as GlobalVertex
+from weft.graphs.nn.hetero import HeteroConv as HeteroConv
 from weft.graphs.nn.linear import Linear as Linear
 from weft.graphs.nn.message_passing import MessagePassing as MessagePassing
 from weft.graphs.nn.edge_conditioned import NNConv as NNConv
@@ -26,6 +28,7 @@ from weft.graphs.nn.positions import SignInvariant as SignInvariant
 from weft.graphs.nn.aggregation import SoftmaxAggregation as SoftmaxAggregation
 from weft.graphs.nn.pool import TopKPooling as TopKPooling
 from weft.graphs.nn import aggregation as aggregation
+from weft.graphs.nn import batch_norm as batch_norm
 from weft.graphs.nn import cheb as cheb
 from weft.graphs.nn.pool import cluster_pool as cluster_pool
 from weft.graphs.nn.pool import dense_diff_pool as dense_diff_pool
@@ -39,6 +42,7 @@ from weft.graphs.nn import gin as gin
 from weft.graphs.nn.readout import global_add_pool as global_add_pool
 from weft.graphs.nn.readout import global_max_pool as global_max_pool
 from weft.graphs.nn.readout import global_mean_pool as global_mean_pool
+from weft.graphs.nn import hetero as hetero
 from weft.graphs.nn.positions import laplacian_positions as laplacian_positions
 from weft.graphs.nn import linear as linear
 from weft.graphs.nn import message_passing as message_passing
@@ -53,4 +57,4 @@ from weft.graphs.nn import sage as sage
 from weft.graphs.nn.readout import to_dense_batch as to_dense_batch
 from weft.graphs.nn.pool import topk as topk
 from weft.graphs.nn import transformer as transformer
-__all__ = ['APPNP', 'Aggregation', 'AttentionalAggregation', 'ChebConv', 'FixedPointConv', 'GATConv', 'GATv2Conv', 'GCNConv', 'GINConv', 'GINEConv', 'GPSConv', 'GatedGraphConv', 'GlobalVertex', 'Linear', 'MessagePassing', 'NNConv', 'SAGEConv', 'SAGPooling', 'SGConv', 'Set2Set', 'SignInvariant', 'SoftmaxAggregation', 'TopKPooling', 'cluster_pool', 'dense_diff_pool', 'filter_adj', 'gcn_matrix', 'gcn_norm', 'global_add_pool', 'global_max_pool', 'global_mean_pool', 'laplacian_positions', 'random_signs', 'random_walk_positions', 'to_dense_batch', 'topk']
+__all__ = ['APPNP', 'Aggregation', 'AttentionalAggregation', 'BatchNorm', 'ChebConv', 'FixedPointConv', 'GATConv', 'GATv2Conv', 'GCNConv', 'GINConv', 'GINEConv', 'GPSConv', 'GatedGraphConv', 'GlobalVertex', 'HeteroConv', 'Linear', 'MessagePassing', 'NNConv', 'SAGEConv', 'SAGPooling', 'SGConv', 'Set2Set', 'SignInvariant', 'SoftmaxAggregation', 'TopKPooling', 'cluster_pool', 'dense_diff_pool', 'filter_adj', 'gcn_matrix', 'gcn_norm', 'global_add_pool', 'global_max_pool', 'global_mean_pool', 'laplacian_positions', 'random_signs', 'random_walk_positions', 'to_dense_batch', 'topk']

@@ -170,9 +170,17 @@ class GATConv(Attention):
             heads = (
                 (split(self.lin(x)),) * 2 if hasattr(self, "lin") else (split(self.lin_src(x)), split(self.lin_dst(x)))
             )
+        return self._heard(x, heads, edge_index, edge_attr, return_attention_weights)
+
+    def after_lin(self, seen: Tensor, edge_index: Adjacency) -> Tensor:
+        """The layer without its first step: W x, (N, heads · out_channels), is given; not for layers with a residual."""
+        heads = seen.reshape(seen.shape[0], self.heads, self.out_channels)
+        return self._heard(None, (heads, heads), edge_index, None, None)
+
+    def _heard(self, x: Any, heads: Any, edge_index: Adjacency, edge_attr: Tensor | None, weights: bool | None) -> Any:
         source = (heads[0] * self.att_src).sum(-1)  # (N, H)
         target = None if heads[1] is None else (heads[1] * self.att_dst).sum(-1)
-        return self.attended(x, heads, edge_index, edge_attr, return_attention_weights, ends=(source, target))
+        return self.attended(x, heads, edge_index, edge_attr, weights, ends=(source, target))
 
     def score(self, edge_index: Tensor, ends: tuple[Tensor, Tensor | None], edge_attr: Tensor | None) -> Tensor:
         total = ends[0][edge_index[0]]

@@ -97,8 +97,11 @@ class GCNConv(Normalized):
             init.zeros_(self.bias)
 
     def forward(self, x: Features, edge_index: Adjacency, edge_weight: Tensor | None = None) -> Tensor:
-        edges, weight = self.weighted(x, edge_index, edge_weight)
-        y = self.passed(self.lin(x), edges, weight)
+        return self.after_lin(self.lin(x), edge_index, edge_weight)
+
+    def after_lin(self, seen: Tensor, edge_index: Adjacency, edge_weight: Tensor | None = None) -> Tensor:
+        """The layer without its first step: X W, (N, out_channels), is given."""
+        y = self.passed(seen, *self.weighted(seen, edge_index, edge_weight))
         return y if self.bias is None else y + self.bias
 
 

@@ -26,16 +26,17 @@ class Sums(MessagePassing):
         else:
             self.register_buffer("eps", weft.tensor([float(eps)]))
 
-    def taken_in(self, x: Any, gathered: Tensor) -> Tensor:
+    def taken_in(self, x: Any, gathered: Tensor, *given: Tensor) -> Tensor:
         """What `nn` makes of a vertex and the sum of its messages."""
         own = x[1] if isinstance(x, (tuple, list)) else x
-        return self.nn(gathered if own is None else (1 + self.eps) * own + gathered)
+        return self.nn(gathered if own is None else (1 + self.eps) * own + gathered, *given)
 
 
 class GINConv(Sums):
     """x_i' = h((1 + ε) x_i + Σ_j x_j): as good at telling graphs apart as the test of Weisfeiler and Leman.
 
-    Sums of vectors can tell any two bags of neighbours apart; means and maxima cannot. h: the module `nn`
+    Sums of vectors can tell any two bags of neighbours apart; means and maxima cannot. h: the module `nn`; a mask of the
+    vertices that count is handed on to it
 
     Shape: x (N, F), or a pair of sources and targets → what `nn` makes of (N, F)
 
@@ -47,8 +48,10 @@ class GINConv(Sums):
     def __init__(self, nn: nn.Module, eps: float = 0.0, train_eps: bool = False, **options: Any) -> None:
         super().__init__(nn, eps, train_eps, **options)
 
-    def forward(self, x: Any, edge_index: Adjacency, size: tuple[int, int] | None = None) -> Tensor:
-        return self.taken_in(x, self.propagate(edge_index, size, x=x))
+    def forward(
+        self, x: Any, edge_index: Adjacency, size: tuple[int, int] | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        return self.taken_in(x, self.propagate(edge_index, size, x=x), *(() if mask is None else (mask,)))
 
 
 class GINEConv(Sums):

@@ -9,7 +9,7 @@ import weft
 from ... import nn
 from ...graphs.nn.gat import GATConv
 from ...graphs.nn.gcn import GCNConv
-from ...graphs.nn.linear import Features, Linear
+from ...graphs.nn.linear import Features, Linear, dropout
 from ...graphs.nn.message_passing import Adjacency
 from ...nn import functional as F
 from ...nn import init
@@ -17,6 +17,8 @@ from ...sparse import SparseTensor
 from ...tensor import Tensor
 
 __all__ = ["DGI", "GraphMAE", "scaled_cosine_error"]
+
+TINY = 1e-8  # the shortest vectors that a cosine is taken of
 
 
 class DGI(nn.Module):
@@ -49,14 +51,9 @@ class DGI(nn.Module):
     def loss(self, x: Features, edge_index: Adjacency, order: Tensor) -> Tensor:
         """What is minimised; order: the vertex whose features each vertex is given."""
         seen = self.conv.lin(x)  # (N, hidden)
-        edges, weight = self.conv.weighted(x, edge_index, None)
-        true, false = (self._coded(part, edges, weight) for part in (seen, seen[order]))
+        true, false = (self.prelu(self.conv.after_lin(part, edge_index)) for part in (seen, seen[order]))
         summary = self.weight @ true.mean(0).sigmoid()  # (hidden,)
         return F.softplus(-(true @ summary)).mean() + F.softplus(false @ summary).mean()
-
-    def _coded(self, seen: Tensor, edges: Adjacency, weight: Tensor | None) -> Tensor:
-        y = self.conv.passed(seen, edges, weight)
-        return self.prelu(y if self.conv.bias is None else y + self.conv.bias)
 
 
 def scaled_cosine_error(said: Tensor, x: Tensor, gamma: float = 2.0) -> Tensor:
@@ -67,24 +64,31 @@ def scaled_cosine_error(said: Tensor, x: Tensor, gamma: float = 2.0) -> Tensor:
     >>> scaled_cosine_error(weft.tensor([[2.0, 0.0]]), weft.tensor([[0.0, 3.0]])).item()
     1.0
     """
-    along = (F.normalize(said, dim=-1) * F.normalize(x, dim=-1)).sum(-1)
-    return ((1 - along).clamp(min=0) ** gamma).mean()
+    return _scaled((F.normalize(said, dim=-1) * F.normalize(x, dim=-1)).sum(-1), gamma)
+
+
+def _scaled(cosines: Tensor, gamma: float) -> Tensor:
+    return ((1 - cosines).clamp(min=0) ** gamma).mean()
 
 
 class GraphMAE(nn.Module):
     """A masked autoencoder of a graph (Hou et al. 2022).
 
-    The features of some vertices are hidden, a learned vector stands for them; an encoder of `num_layers` layers makes codes;
-    of these the hidden vertices' are hidden again, so that the decoder must look at neighbours; the scaled cosine error is taken
-    on the hidden vertices alone. Encoder: attention ("gat") or convolutions ("gcn"). Decoder: one convolution, whose product
-    with the weights is taken after the sum over neighbours and for hidden vertices only, which comes to the same and is less.
+    The features of some vertices are hidden: a learned vector stands for them, or for a few the features of another vertex.
+    An encoder of `num_layers` layers, each followed by PReLU, makes codes; of these the hidden vertices' are hidden again, so
+    that the decoder, one layer of attention with one head, must look at neighbours:
 
-    Shape: x (N, in_channels) dense or sparse; hidden, kept: numbers of vertices → the loss ();
+        z = B codes, 0 where hidden;  said_i = W Σ_j α_ij z_j + b,  α_ij = softmax_j LeakyReLU(a_dst·W z_i + a_src·W z_j)
+
+    The scaled cosine error is taken on the hidden vertices alone. Encoder: attention ("gat") or convolutions ("gcn"). Products
+    with weights are taken where there is least to multiply, which comes to the same: that of the first layer before vertices
+    are hidden, those with B and W after sums over neighbours; for sparse x nothing of the size of x is made (`_cosines`).
+
+    Shape: x (N, in_channels) dense or sparse; hidden (M,), others (K,): numbers of vertices → the loss ();
         `embed`: → (N, hidden_channels)
 
     >>> model = GraphMAE(3, 8, heads=2)
-    >>> edges = weft.tensor([[0, 1], [1, 0]])
-    >>> model.loss(weft.ones(2, 3), edges, edges, hidden=weft.tensor([1])).shape
+    >>> model.loss(weft.ones(2, 3), weft.tensor([[0, 1], [1, 0]]), hidden=weft.tensor([1])).shape
     weft.Size([])
     """
 
@@ -101,42 +105,71 @@ class GraphMAE(nn.Module):
     ) -> None:
         super().__init__()
         self.gamma, self.feat_dropout = gamma, feat_dropout
-        self.lin = Linear(in_channels, hidden_channels, bias=False)
         width = hidden_channels // heads
         make = (
-            (lambda: GATConv(hidden_channels, width, heads=heads, dropout=attn_dropout, residual=True))
+            (lambda inputs: GATConv(inputs, width, heads=heads, dropout=attn_dropout))
             if kind == "gat"
-            else (lambda: GCNConv(hidden_channels, hidden_channels))
+            else (lambda inputs: GCNConv(inputs, hidden_channels))
         )
-        self.layers = nn.ModuleList([make() for _ in range(num_layers)])
-        self.acts = nn.ModuleList([nn.PReLU() for _ in range(num_layers)])
+        sizes = [in_channels, *[hidden_channels] * (num_layers - 1)]
+        self.layers = nn.ModuleList([make(size) for size in sizes])
+        self.acts = nn.ModuleList([nn.PReLU() for _ in sizes])
         self.token = nn.Parameter(weft.zeros(1, in_channels))
-        self.between = Linear(hidden_channels, hidden_channels, bias=False)
-        self.decode = GCNConv(hidden_channels, in_channels)
+        self.between = Linear(hidden_channels, hidden_channels, bias=False)  # B
+        self.decode = GATConv(hidden_channels, in_channels, dropout=attn_dropout, bias=False)
+        self.bias = nn.Parameter(weft.zeros(in_channels))
 
     def forward(self, x: Features, edge_index: Adjacency) -> Tensor:
-        return self._encoded(self.lin(x), edge_index)
+        return self._encoded(self.layers[0].lin(self._dropped(x)), edge_index)
 
     embed = forward
 
-    def _encoded(self, h: Tensor, edge_index: Adjacency) -> Tensor:
-        for layer, act in zip(self.layers, self.acts, strict=True):
-            h = act(layer(F.dropout(h, self.feat_dropout, self.training), edge_index))
+    def _dropped(self, x: Any) -> Any:
+        return dropout(x, self.feat_dropout, self.training)
+
+    def _encoded(self, seen: Tensor, edge_index: Adjacency) -> Tensor:
+        """Codes from what the map of the first layer makes of the features."""
+        h = self.acts[0](self.layers[0].after_lin(seen, edge_index))
+        for layer, act in zip(self.layers[1:], self.acts[1:], strict=True):
+            h = act(layer(self._dropped(h), edge_index))
         return h
 
-    def loss(self, x: Features, edge_index: Adjacency, matrix: Adjacency, hidden: Tensor) -> Tensor:
-        """What is minimised. matrix: D̃^-½ÃD̃^-½ for the decoder, or edges; hidden: numbers of the vertices to be hidden."""
-        seen = self.lin(x)  # (N, hidden)
-        veiled = weft.zeros(seen.shape[0], 1).index_fill(0, hidden, 1.0)
-        codes = self._encoded(weft.where(veiled > 0, self.lin(self.token), seen), edge_index)
-        codes = self.between(codes) * (1 - veiled)
-        edges, weight = (
-            (matrix, None) if isinstance(matrix, SparseTensor) else self.decode.weighted(codes, matrix, None)
-        )
-        gathered = self.decode.passed(codes, edges, weight)[hidden]
-        said = self.decode.lin(gathered) + self.decode.bias
-        return scaled_cosine_error(said, _rows(x, hidden), self.gamma)
+    def loss(self, x: Features, edge_index: Adjacency, hidden: Tensor, others: Tensor | None = None) -> Tensor:
+        """What is minimised.
+
+        hidden: numbers of the vertices to be hidden; others: the first of these are given the features of these vertices
+        """
+        heard = self.between(self.heard(x, edge_index, hidden, others))  # (M, hidden)
+        return _scaled(_cosines(heard, self.decode.lin.weight, self.bias, x, hidden), self.gamma)
+
+    def heard(self, x: Features, edge_index: Adjacency, hidden: Tensor, others: Tensor | None = None) -> Tensor:
+        """Σ_j α_ij codes_j over the neighbours that are not hidden, for each hidden vertex i: (M, hidden_channels)."""
+        first, count = self.layers[0].lin, x.shape[0]
+        seen = first(self._dropped(x))  # (N, hidden)
+        veiled = weft.zeros(count, 1).index_fill(0, hidden, 1.0)
+        shown = weft.where(veiled > 0, first(self.token), seen)
+        if others is not None:
+            shown = shown.index_copy(0, hidden[: len(others)], seen[others])
+        codes = self._encoded(shown, edge_index) * (1 - veiled)
+        ends = (self.decode.lin.weight.T @ part.reshape(-1) for part in (self.decode.att_src, self.decode.att_dst))
+        scores = [(codes @ (self.between.weight.T @ end)).unsqueeze(1) for end in ends]  # (N, 1) each
+        values = (codes.unsqueeze(1),) * 2
+        return self.decode.attended(None, values, edge_index, None, None, ends=tuple(scores))[hidden]
 
 
-def _rows(x: Features, rows: Tensor) -> Tensor:
-    return (x.to_dense() if isinstance(x, SparseTensor) else x)[rows]
+def _cosines(heard: Tensor, weight: Tensor, bias: Tensor, x: Features, rows: Tensor) -> Tensor:
+    """cos(W h_i + b, x_i) for the chosen rows i of x; where x is sparse no product of W with an h is written out.
+
+        (W h + b)·x = h·Wᵀx + b·x,  |W h + b|² = h·(WᵀW) h + 2 h·Wᵀb + |b|²
+
+    Shape: heard (M, D), weight (F, D), bias (F,), x (N, F), rows (M,) → (M,)
+    """
+    if not isinstance(x, SparseTensor):
+        return F.cosine_similarity(heard @ weight.T + bias, x[rows], dim=-1, eps=TINY)
+    both = weft.cat([weight, bias.unsqueeze(1)], 1)  # (F, D + 1)
+    inner = (x @ both)[rows]  # (M, D + 1)
+    gram = both.T @ both  # (D + 1, D + 1)
+    h = weft.cat([heard, heard.new_ones(heard.shape[0], 1)], 1)
+    lengths = ((h @ gram) * h).sum(-1).clamp(min=TINY**2).sqrt()
+    squares = x._with(x._values().square()) @ weight.new_ones(x.shape[1], 1)  # (N, 1)
+    return (h * inner).sum(-1) / (lengths * squares[rows, 0].clamp(min=TINY**2).sqrt())

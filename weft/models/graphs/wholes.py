@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ... import nn
 from ...errors import OptionError
+from ...graphs.nn.batch_norm import BatchNorm
 from ...graphs.nn.edge_conditioned import NNConv
 from ...graphs.nn.gin import GINConv
 from ...graphs.nn.message_passing import Adjacency
@@ -45,10 +46,20 @@ class GraphSAGE(Stack):
         super().__init__([SAGEConv(*pair, **options) for pair in pairwise(sizes)], dropout, F.relu)
 
 
-def perceptron(inputs: int, hidden: int, outputs: int, norm: bool = False) -> nn.Sequential:
-    """Two linear maps with relu, and with norm=True batch normalisation, between them."""
-    between = [nn.BatchNorm1d(hidden)] if norm else []
-    return nn.Sequential(nn.Linear(inputs, hidden), *between, nn.ReLU(), nn.Linear(hidden, outputs))
+def perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    """Two linear maps with relu between them."""
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+
+class NormedPerceptron(nn.Module):
+    """Two linear maps with batch normalisation over the chosen vertices and relu between them."""
+
+    def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
+        super().__init__()
+        self.lin1, self.norm, self.lin2 = nn.Linear(inputs, hidden), BatchNorm(hidden), nn.Linear(hidden, outputs)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.lin2(self.norm(self.lin1(x), mask).relu())
 
 
 class Reading(nn.Module):
@@ -74,9 +85,10 @@ class GIN(nn.Module):
 
     Two graphs get different readouts just where Weisfeiler and Leman's test parts them, if the perceptrons lose nothing.
 
-    norm: batch normalisation, which makes what is said of a graph depend on its batch while training
+    norm: batch normalisation, which makes what is said of a graph depend on its batch while training; over the vertices in
+        node_mask, where it is given (`weft.graphs.padded`)
 
-    Shape: x (N, in_channels), edge_index, batch (N,) → (B, out_channels)
+    Shape: x (N, in_channels), edge_index, batch (N,), node_mask (N,) bool → (B, out_channels)
 
     >>> GIN(5, 16, 2, num_layers=3)(weft.ones(3, 5), weft.tensor([[0, 1], [1, 0]]), weft.tensor([0, 0, 1])).shape
     weft.Size([2, 2])
@@ -95,20 +107,30 @@ class GIN(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [in_channels, *[hidden_channels] * num_layers]
-        make = lambda inputs: GINConv(perceptron(inputs, hidden_channels, hidden_channels, norm), train_eps=train_eps)
-        self.convs = nn.ModuleList([make(inputs) for inputs in sizes[:-1]])
-        self.norms = nn.ModuleList([nn.BatchNorm1d(hidden_channels) if norm else nn.Identity() for _ in self.convs])
+        inner = NormedPerceptron if norm else perceptron
+        self.convs = nn.ModuleList(
+            [GINConv(inner(n, hidden_channels, hidden_channels), train_eps=train_eps) for n in sizes[:-1]]
+        )
+        self.norms = nn.ModuleList([BatchNorm(hidden_channels) for _ in self.convs] if norm else [])
         self.reading = Reading(sizes, out_channels, readout, dropout)
 
-    def states(self, x: Tensor, edge_index: Adjacency) -> list[Tensor]:
+    def states(self, x: Tensor, edge_index: Adjacency, node_mask: Tensor | None = None) -> list[Tensor]:
         """x and the states after every layer: (N, F) each."""
         found = [x]
-        for layer, norm in zip(self.convs, self.norms, strict=True):
-            found.append(norm(layer(found[-1], edge_index)).relu())
+        for number, layer in enumerate(self.convs):
+            y = layer(found[-1], edge_index, mask=node_mask if len(self.norms) else None)
+            found.append((self.norms[number](y, node_mask) if len(self.norms) else y).relu())
         return found
 
-    def forward(self, x: Tensor, edge_index: Adjacency, batch: Tensor | None = None, size: int | None = None) -> Tensor:
-        return self.reading(self.states(x, edge_index), batch, size)
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Adjacency,
+        batch: Tensor | None = None,
+        size: int | None = None,
+        node_mask: Tensor | None = None,
+    ) -> Tensor:
+        return self.reading(self.states(x, edge_index, node_mask), batch, size)
 
 
 class DeepSets(nn.Module):

@@ -36,37 +36,45 @@ class CodeSettings(Settings):
     weight_decay: float = option(0.0, "decay of its weights", at_least=0)
     hidden: int = option(512, "numbers of a code", at_least=1)
     steps: int = option(300, "steps of logistic regression, at most", at_least=1)
+    decay: float = option(0.0, "decay of the weights of logistic regression", at_least=0)
 
 
 class Codes(Recipe):
     """Many encoders of one kind on one citation network; a recipe states the encoder."""
 
     dataset: ClassVar[str]
+    normalize: ClassVar[bool] = True  # whether features of a paper are divided by their sum
 
     @abstractmethod
     def model(self, settings: Any, paper: Paper) -> nn.Module:
         """A fresh encoder, with `loss` and `embed`."""
 
     @abstractmethod
-    def loss(self, model: nn.Module, paper: Paper, drawn: Tensor) -> Tensor:
+    def loss(self, model: nn.Module, paper: Paper, *drawn: Tensor) -> Tensor:
         """What one step minimises."""
 
     @abstractmethod
-    def drawn(self, settings: Any, paper: Paper, generator: np.random.Generator) -> Tensor:
+    def drawn(self, settings: Any, paper: Paper, generator: np.random.Generator) -> tuple[Tensor, ...]:
         """What is drawn for one step: which vertices are exchanged or hidden."""
+
+    def rate(self, settings: Any, done: int) -> float:
+        """The learning rate after `done` steps."""
+        return settings.lr
 
     @abstractmethod
     def embedded(self, model: nn.Module, paper: Paper) -> Tensor:
         """Codes of all papers: (N, D)."""
 
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:
-        paper = Paper.read(self.dataset, run.root)
+        paper = Paper.read(self.dataset, run.root, self.normalize)
         run.check_folder()
         learner, rows = Encoding(self, run.settings, paper), []
         for seed in range(run.settings.seed, run.settings.seed + run.settings.seeds):
             rows.append(learner.learned(seed))
             run.folder.append({"kind": "seed", "seed": seed, **rows[-1]})
-        raw = Probe(paper, paper.x.shape[1]).fitted(paper.graph.x * 30, run.settings.steps, 0)
+        raw = Probe(paper, paper.x.shape[1], 0.0).fitted(
+            paper.graph.x * (30 if self.normalize else 1), run.settings.steps, 0
+        )
         found = {self.goal.beside: spread_labels(paper), "features_accuracy": raw["test_accuracy"]}
         return summary(rows) | found, None
 
@@ -80,10 +88,10 @@ class Encoding:
         self.optimizer = optim.Adam(self.network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
         self.step, self.probe = weft.compile(self._step), None
 
-    def _step(self, drawn: Tensor) -> Tensor:
+    def _step(self, *drawn: Tensor) -> Tensor:
         self.network.train()
         self.optimizer.zero_grad()
-        loss = self.recipe.loss(self.network, self.paper, drawn)
+        loss = self.recipe.loss(self.network, self.paper, *drawn)
         loss.backward()
         self.optimizer.step()
         return loss.detach()
@@ -95,9 +103,10 @@ class Encoding:
         generator, patience = np.random.default_rng(seed), getattr(self.settings, "patience", None)
         lowest, kept, since, done = math.inf, None, 0, 0
         while done < self.settings.epochs:
+            self.optimizer.param_groups[0]["lr"] = self.recipe.rate(self.settings, done)
             done += 1
             before = patience and [p.detach().clone() for p in self.network.parameters()]
-            loss = self.step(self.recipe.drawn(self.settings, self.paper, generator)).item()
+            loss = self.step(*self.recipe.drawn(self.settings, self.paper, generator)).item()
             if patience is None:
                 continue
             since = 0 if loss < lowest else since + 1
@@ -116,16 +125,16 @@ class Encoding:
     def learned(self, seed: int) -> dict[str, float]:
         """Accuracies of logistic regression on the codes of one encoder."""
         codes, epoch = self.codes(seed)
-        self.probe = self.probe or Probe(self.paper, codes.shape[1])
+        self.probe = self.probe or Probe(self.paper, codes.shape[1], self.settings.decay)
         return self.probe.fitted(codes, self.settings.steps, seed) | {"epoch": epoch}
 
 
 class Probe:
     """Logistic regression on codes of the labelled papers, Adam, one compiled step for all."""
 
-    def __init__(self, paper: Paper, width: int) -> None:
+    def __init__(self, paper: Paper, width: int, decay: float) -> None:
         self.paper, self.layer = paper, nn.Linear(width, paper.classes)
-        self.optimizer = optim.Adam(self.layer.parameters(), lr=0.01)
+        self.optimizer = optim.Adam(self.layer.parameters(), lr=0.01, weight_decay=decay)
         self.step = weft.compile(self._step)
 
     def _step(self, train: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """dgi-citeseer: codes by deep graph infomax, logistic regression on them; Veličković et al. (2019) report 71.8 %.
 
-Not yet run; its goal has not been seen reached.
+Seen at seeds 0 and 1 alone: 70.4 ± 0.9 % (mean 70.45), just below the goal and too few to say more.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ class DGIPapers(Codes):
     def model(self, settings: DGISettings, paper: Paper) -> nn.Module:
         return DGI(paper.x.shape[1], settings.hidden, normalize=False)
 
-    def drawn(self, settings: DGISettings, paper: Paper, generator: np.random.Generator) -> Tensor:
-        return weft.tensor(generator.permutation(paper.graph.num_nodes))
+    def drawn(self, settings: DGISettings, paper: Paper, generator: np.random.Generator) -> tuple[Tensor, ...]:
+        return (weft.tensor(generator.permutation(paper.graph.num_nodes)),)
 
-    def loss(self, model: DGI, paper: Paper, drawn: Tensor) -> Tensor:
-        return model.loss(paper.x, paper.matrix, drawn)
+    def loss(self, model: DGI, paper: Paper, *drawn: Tensor) -> Tensor:
+        return model.loss(paper.x, paper.matrix, *drawn)
 
     def embedded(self, model: DGI, paper: Paper) -> Tensor:
         return model.embed(paper.x, paper.matrix)

@@ -1,19 +1,31 @@
 """gin-proteins: an isomorphism network on PROTEINS, 1,113 proteins, enzymes and others; Errica et al. (2020) report 73.3 % for it and 75.8 % for bags of vertices.
 
-Not yet run; its goal has not been seen reached.
+Seen at seed 0: 72.4 ± 3.9 % over the folds, which misses the goal; bags of vertices 72.9 %, Weisfeiler and Leman's kernel 73.8 %:
+edges help little here. 83 s of one core of a loaded AMD EPYC.
 """
 
 from __future__ import annotations
 
-from ..base import Goal
-from .molecules import Molecules
+from dataclasses import dataclass
 
-__all__ = ["GINProteins", "recipe"]
+from ..base import Goal
+from .molecules import Molecules, MoleculeSettings
+
+__all__ = ["GINProteins", "ProteinsSettings", "recipe"]
+
+
+@dataclass(kw_only=True)
+class ProteinsSettings(MoleculeSettings):
+    """As for the other sets, over fewer passes: there are more graphs."""
+
+    epochs: int = 60
+    patience: int = 20
 
 
 class GINProteins(Molecules):
     """Four layers of sums over neighbours, each read out."""
 
+    Settings = ProteinsSettings
     title = "PROTEINS, an isomorphism network, ten folds with a choice inside"
     goal = Goal(
         "test_accuracy",

@@ -1,19 +1,33 @@
 """graphmae-citeseer: codes by a masked autoencoder, logistic regression on them; Hou et al. (2022) report 73.4 %.
 
-Not yet run; its goal has not been seen reached.
+Seen at seeds 0 and 1 alone: 71.0 ± 0.1 % (71.7 % in validation), a point short of the goal; 14 s of one core of a loaded AMD EPYC each.
 """
 
 from __future__ import annotations
 
-from ..base import Goal
-from .graphmae_cora import GraphMAEPapers
+from dataclasses import dataclass
 
-__all__ = ["GraphMAECiteseer", "recipe"]
+from ..base import Goal
+from .graphmae_cora import GraphMAEPapers, GraphMAESettings
+
+__all__ = ["CiteseerSettings", "GraphMAECiteseer", "recipe"]
+
+
+@dataclass(kw_only=True)
+class CiteseerSettings(GraphMAESettings):
+    """What differs on Citeseer, as in the paper."""
+
+    epochs: int = 150
+    weight_decay: float = 2e-5
+    heads: int = 2
+    replaced: float = 0.1
+    gamma: float = 1.0
 
 
 class GraphMAECiteseer(GraphMAEPapers):
     """graphmae-cora on another network."""
 
+    Settings = CiteseerSettings
     title = "Citeseer, masked autoencoder, logistic regression on frozen codes"
     goal = Goal(
         "test_accuracy",

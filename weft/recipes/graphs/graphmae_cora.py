@@ -1,11 +1,12 @@
 """graphmae-cora: codes by a masked autoencoder, logistic regression on them; Hou et al. (2022) report 84.2 %.
 
-Not yet run at full length; its goal has not been seen reached. At two seeds 300 steps gave a validation accuracy of 76.7 %, less
-than two convolutions with labels.
+Seen at seeds 0 to 3: 81.0 ± 0.6 % (80.0 % in validation), 59 s of one core of a loaded AMD EPYC: two points short of the goal.
+In validation, at seed 1000, 300 steps do as well with codes of 128, 256 and 512 numbers; the paper takes 512 and 1,500 steps.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +30,11 @@ class GraphMAESettings(CodeSettings):
 
     hidden: int = 256
     weight_decay: float = 2e-4
+    decay: float = 1e-3
     layers: int = option(2, "layers of attention", at_least=1)
     heads: int = option(4, "heads of attention", at_least=1)
     share: float = option(0.5, "share of papers that are hidden in a step", above=0, at_most=0.95)
+    replaced: float = option(0.05, "share of the hidden that get another paper's features", at_least=0, at_most=1)
     feat_dropout: float = option(0.2, "share of features that are dropped", at_least=0, at_most=0.95)
     attn_dropout: float = option(0.1, "share of edges that are dropped", at_least=0, at_most=0.95)
     gamma: float = option(3.0, "power of the cosine error", at_least=1)
@@ -50,6 +53,7 @@ class GraphMAEPapers(Codes):
         margin=0.03,
     )
     dataset = "cora"
+    normalize = False  # so many zeros and ones: 80 % in validation, 76 % with features that add up to 1
 
     def model(self, settings: GraphMAESettings, paper: Paper) -> nn.Module:
         return GraphMAE(
@@ -62,15 +66,21 @@ class GraphMAEPapers(Codes):
             gamma=settings.gamma,
         )
 
-    def drawn(self, settings: GraphMAESettings, paper: Paper, generator: np.random.Generator) -> Tensor:
+    def drawn(self, settings: GraphMAESettings, paper: Paper, generator: np.random.Generator) -> tuple[Tensor, ...]:
         count = paper.graph.num_nodes
-        return weft.tensor(generator.permutation(count)[: max(int(settings.share * count), 1)])
+        hidden = generator.permutation(count)[: max(int(settings.share * count), 1)]
+        others = generator.integers(0, count, int(settings.replaced * len(hidden)))
+        return weft.tensor(hidden), weft.tensor(others)
 
-    def loss(self, model: GraphMAE, paper: Paper, drawn: Tensor) -> Tensor:
-        return model.loss(paper.x, paper.graph.edge_index, paper.matrix, drawn)
+    def rate(self, settings: GraphMAESettings, done: int) -> float:
+        return settings.lr * (0.5 + 0.5 * math.cos(math.pi * done / settings.epochs))
+
+    def loss(self, model: GraphMAE, paper: Paper, *drawn: Tensor) -> Tensor:
+        return model.loss(paper.x, paper.graph.edge_index, *drawn)
 
     def embedded(self, model: GraphMAE, paper: Paper) -> Tensor:
-        return model.embed(paper.x, paper.graph.edge_index)
+        codes = model.embed(paper.x, paper.graph.edge_index)
+        return codes / codes.abs().mean()
 
 
 recipe = GraphMAEPapers()

@@ -19,22 +19,26 @@ from numpy.typing import NDArray
 import weft
 
 from ... import nn, optim
-from ...data.graph_batch import Batch
+from ...data.graph import Graph
 from ...data.sources.catalogue import FILES, Source
 from ...data.sources.errors import SourceError
 from ...data.sources.fetch import find
 from ...data.sources.graphs import TUDataset
 from ...graphs.folds import Fold, NestedResult, nested_evaluation, nested_folds, read_folds
+from ...graphs.padding import PaddedBatches
 from ...models.graphs.weisfeiler_leman import wl_kernel
 from ...models.graphs.wholes import GIN, DeepSets
 from ...nn import functional as F
+from ...tensor import Tensor
 from ..base import Recipe, Root, Run
 from ..baselines import ridge
 from ..settings import Settings, option
+from .citations import restarted
 
 __all__ = ["MoleculeSettings", "Molecules"]
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of ridge regression
+ORDERS = 4  # in which the graphs of a fold are gone through, one after the other
 ROUNDS = (1, 2, 3, 4)  # of Weisfeiler and Leman's test
 
 
@@ -66,10 +70,9 @@ class Molecules(Recipe):
         folds = self.folds(source, run.root)[: settings.limit]
         run.check_folder()
         learner = GraphLearner(source, settings)
-        make = {"gin": learner.gin, "bags": learner.bags}
         found = {
-            name: nested_evaluation(folds, ("sum", "mean"), learner.fitting(kind), learner.tested)
-            for name, kind in make.items()
+            kind: nested_evaluation(folds, ("sum", "mean"), learner.fitting(kind), learner.tested)
+            for kind in ("gin", "bags")
         }
         found["kernel"] = by_kernel(source, folds)
         for number in range(len(folds)):
@@ -92,76 +95,104 @@ class Molecules(Recipe):
 
 
 class GraphLearner:
-    """Networks trained on some graphs of a set."""
+    """Networks trained on some graphs of a set, in batches of one size: each kind of network is compiled once for all folds."""
 
     def __init__(self, source: TUDataset, settings: MoleculeSettings) -> None:
         self.source, self.settings, self.fits = source, settings, 0
-        rows = np.concatenate([graph.x.numpy() for graph in source.graphs])
-        self.y, self.scale = source.targets.numpy(), _scale(rows)
+        scale = weft.tensor(_scale(np.concatenate([graph.x.numpy() for graph in source.graphs])))
+        graphs = [graph.replace(x=graph.x / scale) for graph in source.graphs]
+        self.batches = PaddedBatches(graphs, settings.batch_size)
+        self.networks: dict[tuple[str, str], Network] = {}
+        self.orders: tuple[bytes, list[list[Graph]]] = b"", []
 
-    def gin(self, readout: str) -> nn.Module:
-        """An isomorphism network."""
-        s = self.settings
-        shape = self.source.num_features, s.hidden, self.source.num_classes
-        return GIN(*shape, num_layers=s.layers, dropout=s.dropout, readout=readout)
+    def model(self, kind: str, readout: str) -> nn.Module:
+        """An isomorphism network ("gin"), or one of bags of vertices."""
+        s, (inputs, classes) = self.settings, (self.source.num_features, self.source.num_classes)
+        if kind == "gin":
+            return GIN(inputs, s.hidden, classes, num_layers=s.layers, dropout=s.dropout, readout=readout)
+        return DeepSets(inputs, 2 * s.hidden, classes, dropout=s.dropout, readout=readout)
 
-    def bags(self, readout: str) -> nn.Module:
-        """A network of bags of vertices."""
-        shape = self.source.num_features, 2 * self.settings.hidden, self.source.num_classes
-        return DeepSets(*shape, dropout=self.settings.dropout, readout=readout)
-
-    def fitting(self, make: Callable[[str], nn.Module]) -> Callable[[str, NDArray, NDArray], tuple[float, Any]]:
-        """The `fit` of `nested_evaluation`."""
+    def fitting(self, kind: str) -> Callable[[str, NDArray, NDArray], tuple[float, Any]]:
+        """The `fit` of `nested_evaluation`; what it leaves are the weights, and the network that they belong to."""
 
         def fit(readout: str, train: NDArray, held: NDArray) -> tuple[float, Any]:
             self.fits += 1
             weft.manual_seed(self.settings.seed * 1000 + self.fits)
-            return self._learned(make(readout), train, held)
+            fresh = self.model(kind, readout)
+            if (kind, readout) not in self.networks:
+                self.networks[kind, readout] = Network(self.model(kind, readout), self.settings)
+            network = self.networks[kind, readout]
+            restarted(network.model, fresh, network.optimizer)
+            best, kept = self._learned(network, self._ordered(train), list(self.batches.of(held)))
+            return best[0], (network, kept)
 
         return fit
 
-    def _learned(self, model: nn.Module, train: NDArray, held: NDArray) -> tuple[float, nn.Module]:
-        settings, generator = self.settings, np.random.default_rng(self.settings.seed * 1000 + self.fits)
-        optimizer = optim.Adam(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
-        best, kept, since, asked = (-1.0, -math.inf), {}, 0, self._batches(held, 500)
+    def _ordered(self, train: NDArray) -> list[list[Graph]]:
+        """The graphs that train in ORDERS orders, the same for all networks."""
+        if self.orders[0] != train.tobytes():
+            generator = np.random.default_rng(self.settings.seed)
+            made = [list(self.batches.of(generator.permutation(train))) for _ in range(ORDERS)]
+            self.orders = train.tobytes(), made
+        return self.orders[1]
+
+    def _learned(self, network: Network, orders: list[list[Graph]], held: list[Graph]) -> tuple[tuple, dict[str, Any]]:
+        """The best (accuracy, minus loss) on what is held out, and the weights then."""
+        settings, best, kept, since = self.settings, (-1.0, -math.inf), {}, 0
         for epoch in range(settings.epochs):
-            optimizer.param_groups[0]["lr"] = settings.lr * (0.5 + 0.5 * math.cos(math.pi * epoch / settings.epochs))
-            model.train()
-            for batch in self._batches(generator.permutation(train), settings.batch_size):
-                optimizer.zero_grad()
-                F.cross_entropy(model(batch.x, batch.edge_index, batch.batch, batch.num_graphs), batch.y).backward()
-                optimizer.step()
-            found = self._asked(model, asked)
+            rate = settings.lr * (0.5 + 0.5 * math.cos(math.pi * epoch / settings.epochs))
+            network.learn(orders[epoch % len(orders)], rate)
+            found = network.asked(held)
             since = 0 if found > best else since + 1
             if not since:
-                best, kept = found, {name: value.clone() for name, value in model.state_dict().items()}
+                best, kept = found, {name: value.clone() for name, value in network.model.state_dict().items()}
             if since >= settings.patience:
                 break
-        model.load_state_dict(kept)
-        return best[0], model
+        return best, kept
 
-    def _batches(self, numbers: NDArray, size: int) -> list[Batch]:
-        parts = [numbers[start : start + size] for start in range(0, len(numbers), size)]
-        batches = [Batch.from_data_list([self.source.graphs[i] for i in part]) for part in parts if len(part) > 1]
-        for batch in batches:
-            batch.x = batch.x / weft.tensor(self.scale)
-        return batches
-
-    def _asked(self, model: nn.Module, batches: list[Batch]) -> tuple[float, float]:
-        """Accuracy, and minus the loss."""
-        model.eval()
-        right, loss, count = 0, 0.0, 0
-        with weft.no_grad():
-            for batch in batches:
-                said = model(batch.x, batch.edge_index, batch.batch, batch.num_graphs)
-                right += int((said.argmax(1) == batch.y).sum())
-                loss += F.cross_entropy(said, batch.y, reduction="sum").item()
-                count += len(batch.y)
-        return right / max(count, 1), -loss / max(count, 1)
-
-    def tested(self, model: nn.Module, numbers: NDArray) -> float:
+    def tested(self, fitted: Any, numbers: NDArray) -> float:
         """The `test` of `nested_evaluation`."""
-        return self._asked(model, self._batches(numbers, 500))[0]
+        network, kept = fitted
+        network.model.load_state_dict(kept)
+        return network.asked(list(self.batches.of(numbers)))[0]
+
+
+class Network:
+    """One network with its compiled step and its compiled question, both for batches of one size."""
+
+    def __init__(self, model: nn.Module, settings: MoleculeSettings) -> None:
+        self.model = model
+        self.optimizer = optim.Adam(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        self.step, self.ask = weft.compile(self._step), weft.compile(self._ask)
+
+    def _said(self, batch: Graph) -> Tensor:
+        masks = {"node_mask": batch.node_mask} if isinstance(self.model, GIN) else {}
+        return self.model(batch.x, batch.edge_index, batch.batch, batch.num_graphs, **masks)
+
+    def _step(self, batch: Graph) -> None:
+        self.model.train()
+        self.optimizer.zero_grad()
+        losses = F.cross_entropy(self._said(batch), batch.y, reduction="none") * batch.graph_mask
+        (losses.sum() / batch.graph_mask.sum()).backward()
+        self.optimizer.step()
+
+    def _ask(self, batch: Graph) -> tuple[Tensor, Tensor, Tensor]:
+        self.model.eval()
+        with weft.no_grad():
+            said, there = self._said(batch), batch.graph_mask
+            losses = F.cross_entropy(said, batch.y, reduction="none") * there
+            return ((said.argmax(1) == batch.y) & there).sum(), losses.sum(), there.sum()
+
+    def learn(self, batches: list[Graph], rate: float) -> None:
+        """A step for each batch."""
+        self.optimizer.param_groups[0]["lr"] = rate
+        for batch in batches:
+            self.step(batch)
+
+    def asked(self, batches: list[Graph]) -> tuple[float, float]:
+        """Accuracy, and minus the loss."""
+        right, loss, count = (sum(part.item() for part in parts) for parts in zip(*map(self.ask, batches), strict=True))
+        return right / max(count, 1), -loss / max(count, 1)
 
 
 def _scale(rows: NDArray) -> NDArray:
