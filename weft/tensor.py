@@ -389,14 +389,15 @@ class Tensor(Borders):
                 f"{name}: {what} that requires grad is being used in an in-place operation; wrap the "
                 "update in `with weft.no_grad():`, or work on a .clone()"
             )
-        if not self.array.flags.writeable:
+        array = self.array
+        if not array.flags.writeable:
             raise AutogradError(
                 f"{name}: this tensor's memory is read-only (it came from a read-only buffer); .clone() it first"
             )
         if (
-            0 in self.array.strides
-            and self.array.size
-            and any(stride == 0 and size > 1 for stride, size in zip(self.array.strides, self.array.shape, strict=True))
+            0 in array.strides
+            and array.size
+            and any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
         ):
             raise ShapeError(
                 f"{name}: unsupported operation: more than one element of the written-to tensor of shape "

@@ -678,14 +678,14 @@ class Tensor(Borders):
     def is_nonzero(self) -> _bool:
         """Whether the only element is not zero; an error when there is not just one."""
     def is_pinned(self, *_: Any) -> _bool:
-        """False: memory is neither pinned nor shared between processes."""
+        """False: there is no card to pin memory for."""
     is_quantized: _bool
     def is_same_size(self, other: Tensor) -> _bool:
         """Whether both have the same shape."""
     def is_set_to(self, tensor: Tensor) -> _bool:
         """Whether both are the same window on the same memory."""
-    def is_shared(self, *_: Any) -> _bool:
-        """False: memory is neither pinned nor shared between processes."""
+    def is_shared(self) -> _bool:
+        """Whether forked processes share the memory (`share_memory_`)."""
     def is_signed(self) -> _bool:
         """Whether the elements may be negative."""
     is_sparse: _bool
@@ -1071,8 +1071,11 @@ class Tensor(Borders):
     @property
     def shape(self) -> Size:
         """The size of every dimension."""
-    def share_memory_(self, *_: Any, **__: Any) -> Tensor:
-        """The tensor itself: main memory is the only place so far."""
+    def share_memory_(self) -> Tensor:
+        """Move the elements into memory that processes forked from here see as well: what one writes, all read.
+
+        Processes that are started anew (spawn) get a copy, and so do tensors sent through a queue. Views that were made before keep
+        the memory that was there."""
     def short(self, memory_format: Any = None) -> Tensor:
         """The tensor as weft.int16."""
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor:

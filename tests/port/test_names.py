@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -92,7 +95,20 @@ torch.random: manual_seed fork_rng
 torch.functional: einsum
 torch.sparse: mm
 torch.func: functional_call vmap
-functorch: vmap
+functorch: vmap make_functional make_functional_with_buffers combine_state_for_ensemble
+torch: GradScaler Event Stream SymInt ops is_autocast_cpu_enabled get_autocast_gpu_dtype clear_autocast_cache
+torch._C: _log_api_usage_once _TensorBase
+torch.library: custom_op register_fake register_autograd Library impl define triton_op
+torch.nn.attention.flex_attention: flex_attention create_block_mask create_mask BlockMask and_masks or_masks
+torch.utils.checkpoint: set_checkpoint_early_stop noop_context_fn CheckpointFunction create_selective_checkpoint_contexts
+torch.utils.benchmark: Timer Compare Measurement
+torch.utils._pytree: tree_iter tree_map_ tree_flatten_with_path tree_map_with_path keystr tree_any_only
+torch.utils.hooks: unserializable_hook
+torch.cuda.nvtx: range_push range_pop mark range
+torch.distributed: P2POp batch_isend_irecv get_node_local_rank default_pg_timeout Backend init_device_mesh
+torch.distributed: send_object_list recv_object_list
+torch.distributed.device_mesh: DeviceMesh init_device_mesh
+torch.distributed.elastic.multiprocessing.errors: record
 """
 
 
@@ -382,6 +398,14 @@ def test_registration_hooks_and_semi_public_hooks(lib):
     assert asked == [("0.", 5), True] and len(net[0]._forward_hooks) == 0
     net.set_submodule("1", lib.nn.Identity())
     assert type(net[1]).__name__ == "Identity" and net.to_empty(device="cpu") is net
+
+
+def test_functions_can_be_pickled_as_those_of_pytorch():
+    from weft.ops.core.register import OPERATIONS
+
+    known = [functools.reduce(getattr, name.split("."), weft) for name in OPERATIONS]
+    known += [f for name, f in vars(weft.nn.functional).items() if inspect.isfunction(f) and name[0] != "_"]
+    assert [f for f in known if pickle.loads(pickle.dumps(f)) is not f] == []
 
 
 # ----------------------------------------------------------------------------------------------------------- einops

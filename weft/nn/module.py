@@ -423,6 +423,9 @@ class Module(ModuleState, ModuleHooks, PartHolder):
         return self.to("cuda")
 
     def share_memory(self: M) -> M:
+        """Move parameters and buffers into memory that forked processes see as well (`Tensor.share_memory_`)."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
         return self
 
     # ------------------------------------------------------------------------------ copies and pictures

@@ -46,6 +46,11 @@ GAPS = (
         "`bfloat16` halves memory; `train.Trainer` takes precision='bf16-mixed'",
     ),
     Gap(
+        "fx.* export export.*",
+        "models are not taken apart into graphs that Python edits",
+        "forward hooks for features, `onnx.export` for a graph in a file, `compile` with .graph(…) to look at one",
+    ),
+    Gap(
         """jit fx export package cpp contrib nativert numa classes ScriptModule ScriptMethod ScriptFunction
         ScriptClass* ScriptDict* ScriptList* ScriptObject* ScriptModuleSerializer CompilationUnit LiteScriptModule
         StaticModule ConcreteModuleType* ErrorReport JITException import_ir_module* parse_ir parse_schema
@@ -65,7 +70,7 @@ GAPS = (
         "`device`('cpu') is the one device; `set_num_threads` says how many cores work",
     ),
     Gap(
-        "autocast* GradScaler set_autocast_* get_autocast_* is_autocast_* clear_autocast_cache",
+        "autocast_* GradScaler set_autocast_* get_autocast_* is_autocast_* clear_autocast_cache",
         "mixed precision has a package of its own",
         "`amp.autocast` and `amp.GradScaler`; `train.Trainer` takes precision='bf16-mixed' or '16-mixed'",
     ),
@@ -196,7 +201,22 @@ GAPS = (
         "`data.IterableDataset` and `data.DataLoader`",
     ),
     Gap(
-        """utils.tensorboard utils.cpp_extension utils.benchmark utils.ThroughputBenchmark utils.mobile_optimizer
+        "utils.cpp_extension utils.cpp_extension.* ops.load_library",
+        "nothing is compiled from C++ or CUDA",
+        "`compile` makes native code of tensor operations; `autograd.Function` or torch.library.custom_op take NumPy",
+    ),
+    Gap(
+        "distributed.rpc* distributed.pipelining* distributed.tensor* distributed.checkpoint* distributed.algorithms*",
+        "ranks share batches (ddp) and parameters (ZeRO), nothing else",
+        "`nn.parallel.DistributedDataParallel`, `nn.parallel.fully_shard`; `train.Trainer` writes checkpoints that any number of ranks reads",
+    ),
+    Gap(
+        "utils.flop_counter* utils.collect_env utils.bottleneck",
+        "this part of PyTorch's tools is not here",
+        "`inspect.summary` counts operations; `profiler.profile` has times; the command weft info tells of the machine",
+    ),
+    Gap(
+        """utils.tensorboard utils.benchmark utils.ThroughputBenchmark utils.mobile_optimizer
         utils.model_zoo utils.dlpack utils.swap_tensors utils.set_module utils.cmake_prefix_path utils.*privateuse1*
         utils.get_cpp_backtrace""",
         "this part of PyTorch's tools is not here",

@@ -24,10 +24,10 @@ __all__ = ["main", "run"]
 def run(script: str, arguments: Sequence[str] = (), *, module: bool = False, cpu: bool = False) -> dict[str, Any]:
     """Run a program from its file (or as a module, as `python -m` does), and return its global names.
 
-    cpu: every device that the program names is the CPU. Errors and `SystemExit` of the program come through; `sys.argv`,
+    cpu: every device that the program names is the CPU ("meta" always is: memory is taken). Errors and `SystemExit` of the program come through; `sys.argv`,
     `sys.path` and `__main__` are put back afterwards.
     """
-    with installed(), _as_main(script, arguments, module), on_the_cpu() if cpu else contextlib.nullcontext():
+    with installed(), _as_main(script, arguments, module), on_the_cpu() if cpu else on_the_cpu(("meta",)):
         if module:
             return runpy.run_module(script, run_name="__main__", alter_sys=True)
         code = compile(_source(script), script, "exec", dont_inherit=True)

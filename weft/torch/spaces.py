@@ -17,7 +17,8 @@ ROOTS = ("torch", "torchvision", "torchaudio", "functorch")
 READ_WHOLE = ("torchvision.models", "torch.optim", "torch.nn")  # programs look names up in `__dict__`
 SPACES = """
 torch: torch.shims.top, weft
-torch.{autograd,distributions,fft,func,linalg,masked,optim,signal,sparse,special,testing,utils,distributed}: *
+torch.{autograd,distributions,fft,func,linalg,masked,optim,signal,sparse,special,testing,utils}: *
+torch.distributed: torch.shims.distributed, distributed
 torch.nn: nn
 torch.{functional,autograd.grad_mode,tensor,_tensor}: weft
 torch.random: torch.shims.top, weft
@@ -32,14 +33,17 @@ torch.profiler: profiler
 torch.amp: torch.shims.amp
 torch.amp.{autocast_mode,grad_scaler}: torch.shims.amp
 torch.{cuda.amp,cuda.amp.autocast_mode,cuda.amp.grad_scaler}: torch.shims.cuda_amp
-torch.{cuda,accelerator,xpu,mps,cuda.random,cuda.memory,cuda.nvtx}: torch.shims.cuda, cuda
+torch.{cuda,accelerator,xpu,mps,cuda.random,cuda.memory}: torch.shims.cuda, cuda
 torch.{cpu,cpu.amp}: torch.shims.amp, torch.shims.cuda
+torch.cuda.nvtx: torch.shims.nvtx
 torch.backends: torch.shims.backends
 torch.backends.{cudnn,cuda,mps,mkl,mkldnn,openmp,opt_einsum,cpu,quantized,xeon,nnpack}: torch.shims.backends
 torch.autograd.{forward_ad,function,functional,graph}: autograd.*
 torch.autograd.{variable,gradcheck,anomaly_mode}: autograd
 torch.autograd.profiler: profiler
-torch.distributed.{distributed_c10d,nn,rpc,optim,algorithms,elastic,fsdp,tensor,checkpoint,device_mesh}: distributed.*
+torch.distributed.{distributed_c10d,device_mesh}: torch.shims.distributed, distributed
+torch.distributed.{optim,fsdp}: distributed.*
+torch.distributed.{elastic,elastic.multiprocessing,elastic.multiprocessing.errors}: torch.shims.distributed
 torch.distributions.{kl,utils,constraints,transforms}: distributions.*, distributions
 torch.distributions.{distribution,normal,categorical,bernoulli,beta,dirichlet,uniform,multivariate_normal,independent}: distributions
 torch.distributions.{gamma,laplace,one_hot_categorical,poisson,relaxed_bernoulli,relaxed_categorical,transformed_distribution}: distributions
@@ -52,6 +56,7 @@ torch.nn.modules.module: nn.module_hooks, torch.shims.nn, nn.module, nn
 torch.nn.modules.{channelshuffle,flatten,fold,normalization,pixelshuffle,rnn,sparse,upsampling,instancenorm,pooling}: torch.shims.nn, nn
 torch.nn.modules.utils: torch.shims.nn
 torch.nn.{common_types,attention,attention.bias,_reduction,backends}: torch.shims.nn
+torch.nn.attention.flex_attention: torch.shims.flex_attention
 torch.nn.{grad,quantizable}: nn.*
 torch.nn.parallel: nn.parallel, nn.data_parallel
 torch.nn.parallel.{data_parallel,distributed,replicate,scatter_gather,parallel_apply}: nn.parallel.*, nn.parallel, nn.data_parallel
@@ -63,11 +68,15 @@ torch.optim.{optimizer,_functional,_multi_tensor}: torch.shims.optimizer, optim
 torch.signal.windows: signal.windows
 torch.utils.data: utils.data
 torch.utils.data.{dataloader,dataset,sampler,distributed,_utils,_utils.collate,_utils.worker}: utils.data
-torch.utils.checkpoint: utils.checkpoint
+torch.utils.checkpoint: torch.shims.checkpoint
 torch.utils.{tensorboard,tensorboard.writer,tensorboard.summary}: train.tensorboard
-torch.utils.{_pytree,hooks}: torch.shims.small, utils.pytree
+torch.utils._pytree: torch.shims.pytree, utils.pytree
+torch.utils.hooks: torch.shims.small
+torch.utils.benchmark: torch.shims.benchmark
+torch.{library,ops}: torch.shims.library
+torch._C: torch.shims.core
 torch.utils.dlpack: weft
-functorch: func
+functorch: torch.shims.functional, func
 torchvision: vision
 torchaudio: audio
 """

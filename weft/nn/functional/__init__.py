@@ -27,7 +27,8 @@ def _guard() -> None:
     """Let every public function say what is wrong in Weft's words."""
     for name, function in list(globals().items()):
         if _isfunction(function) and name[0] != "_" and name not in _QUICK:
-            globals()[name] = _guarded(function, name)
+            globals()[name] = guarded = _guarded(function, name)
+            guarded.__module__ = __name__  # by which pickle finds it
 
 
 _guard()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -217,15 +218,38 @@ def _same(self: Tensor, *_: Any, **__: Any) -> Tensor:
     return self
 
 
-Tensor.pin_memory = Tensor.share_memory_ = Tensor.to_dense = _same
+Tensor.pin_memory = Tensor.to_dense = _same
 
 
-def _is_special(self: Tensor, *_: Any) -> bool:
-    """False: memory is neither pinned nor shared between processes."""
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the elements into memory that processes forked from here see as well: what one writes, all read.
+
+    Processes that are started anew (spawn) get a copy, and so do tensors sent through a queue. Views that were made before keep
+    the memory that was there.
+    """
+    if not self.is_shared():
+        array = self.detach().array
+        place = mmap.mmap(-1, max(array.nbytes, 1))
+        moved = np.ndarray(array.shape, array.dtype, buffer=place)
+        moved[...] = array
+        self.data = wrap(moved)
+    return self
+
+
+def _is_shared(self: Tensor) -> bool:
+    """Whether forked processes share the memory (`share_memory_`)."""
+    base = self.detach().array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)
+
+
+def _is_pinned(self: Tensor, *_: Any) -> bool:
+    """False: there is no card to pin memory for."""
     return False
 
 
-Tensor.is_pinned = Tensor.is_shared = _is_special
+Tensor.share_memory_, Tensor.is_shared, Tensor.is_pinned = share_memory_, _is_shared, _is_pinned
 Tensor.is_sparse_csr = Tensor.is_nested = Tensor.is_mps = Tensor.is_xpu = Tensor.is_mkldnn = False
 
 

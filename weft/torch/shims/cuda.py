@@ -38,7 +38,6 @@ __all__ = [
     "memory_reserved",
     "memory_stats",
     "memory_summary",
-    "nvtx",
     "reset_max_memory_allocated",
     "reset_peak_memory_stats",
     "seed",
@@ -161,12 +160,6 @@ class Event:
         return True
 
     synchronize = wait = _nothing
-
-
-class nvtx:  # a module of PyTorch's
-    """Marks for a profiler of cards."""
-
-    range_push = range_pop = mark = _nothing
 
 
 def get_rng_state(*args: Any) -> Any:

@@ -12,7 +12,6 @@ from typing import Any
 import weft
 
 from ...tape.node import Handle as RemovableHandle
-from ...utils.pytree import TreeSpec, register_pytree_node, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..version import VERSION as __version__
 
 __all__ = ["Device", "Number", "RemovableHandle", "cuda", "debug", "git_version", "hip", "inf", "int_classes"]
@@ -37,26 +36,6 @@ PY2, PY3, PY37 = False, True, True
 def with_metaclass(meta: type, *bases: type) -> type:
     """A base class made by `meta`."""
     return types.new_class("temporary_class", bases, {"metaclass": meta})
-
-
-# torch.utils._pytree
-_register_pytree_node = register_pytree_node
-LeafSpec, PyTree = TreeSpec, Any
-
-
-def tree_any(predicate: Any, tree: Any) -> bool:
-    """Whether `predicate` holds for a leaf."""
-    return any(map(predicate, tree_leaves(tree)))
-
-
-def tree_all(predicate: Any, tree: Any) -> bool:
-    """Whether `predicate` holds for every leaf."""
-    return all(map(predicate, tree_leaves(tree)))
-
-
-def tree_map_only(kind: Any, function: Any, tree: Any) -> Any:
-    """`function` of the leaves of a class, the others as they are."""
-    return tree_map(lambda leaf: function(leaf) if isinstance(leaf, kind) else leaf, tree)
 
 
 # torch._utils
@@ -88,4 +67,14 @@ def handle_torch_function(public_api: Any, relevant_args: Any, *args: Any, **kwa
     return public_api(*args, **kwargs)
 
 
-_tree_names = (tree_flatten, tree_unflatten, tree_map, tree_leaves, container_abcs, RemovableHandle, __version__)
+_names = (container_abcs, RemovableHandle, __version__)
+
+
+# torch.utils.hooks
+def unserializable_hook(f: Any) -> Any:
+    """The hook itself."""
+    return f
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Hooks are left out of files, silently."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,11 +13,16 @@ from ... import dtypes
 from ...errors import ArgumentError, ConditionError, OutOfMemoryError
 from ..version import VERSION as __version__
 from ..version import TorchVersion
-from .amp import autocast, get_autocast_dtype, is_autocast_enabled
+from .amp import GradScaler, autocast, get_autocast_dtype, is_autocast_enabled
+from .cuda import Event, Stream
+from .library import ops
 from .saving import load, save
 
 __all__ = [
+    "Event",
+    "GradScaler",
     "OutOfMemoryError",
+    "Stream",
     "TorchVersion",
     "__version__",
     "autocast",
@@ -30,6 +36,7 @@ __all__ = [
     "layout",
     "load",
     "memory_format",
+    "ops",
     "range",
     "save",
     "set_default_tensor_type",
@@ -112,6 +119,58 @@ def is_warn_always_enabled() -> bool:
 
 def is_distributed(tensor: Any) -> bool:
     """Whether a tensor is a part of one over several processes."""
+    return False
+
+
+# Sizes are plain numbers.
+SymInt, SymFloat, SymBool = int, float, bool
+sym_int, sym_float, sym_max, sym_min, sym_not, sym_sum = int, float, max, min, operator.not_, sum
+has_mkl = has_lapack = has_openmp = has_spectral = True  # what they stand for is computed by Weft
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of weights are kept: each is made when it is asked for."""
+    return False
+
+
+def clear_autocast_cache() -> None:
+    """Nothing is kept."""
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled('cpu')`."""
+    return is_autocast_enabled()
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """The type that products are cast to."""
+    return get_autocast_dtype("cpu")
+
+
+get_autocast_gpu_dtype = get_autocast_cpu_dtype
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """`autograd.set_detect_anomaly` under its inner name."""
+    weft.autograd.set_detect_anomaly(mode, check_nan)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0: results never depend on the order of work."""
+    return 0
+
+
+def set_deterministic_debug_mode(debug_mode: Any) -> None:
+    """Remembered by nobody."""
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """False: there is nothing to warn of."""
+    return False
+
+
+def is_vulkan_available() -> bool:
+    """False."""
     return False
 
 

@@ -1,0 +1,25 @@
+"""`torch._C`: the few inner names that programs of others touch; none of them does anything here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+
+__all__ = ["Generator", "TensorBase", "_TensorBase"]
+
+Generator, _TensorBase, TensorBase = weft.Generator, weft.Tensor, weft.Tensor
+
+
+def _nothing(*args: Any, **options: Any) -> None:
+    """Nothing to do."""
+
+
+_log_api_usage_once = _get_tracing_state = _jit_set_profiling_executor = _jit_set_profiling_mode = _nothing
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_texpr_fuser_enabled = _nothing
+_set_graph_executor_optimize = _set_worker_signal_handlers = _debug_set_autodiff_subgraph_inlining = _nothing
+
+
+def _cuda_isCurrentStreamCapturing() -> bool:
+    """False: there is no card."""
+    return False

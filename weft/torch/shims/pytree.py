@@ -1,0 +1,129 @@
+"""`torch.utils._pytree` beyond what `weft.utils.pytree` has: leaves with the way to them, and changes in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...utils.pytree import TreeSpec, register_pytree_node, tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+__all__ = [
+    "GetAttrKey",
+    "MappingKey",
+    "SequenceKey",
+    "is_namedtuple",
+    "keystr",
+    "tree_all",
+    "tree_all_only",
+    "tree_any",
+    "tree_any_only",
+    "tree_flatten_with_path",
+    "tree_iter",
+    "tree_leaves_with_path",
+    "tree_map_",
+    "tree_map_only",
+    "tree_map_with_path",
+]
+
+_register_pytree_node = register_pytree_node
+LeafSpec, PyTree = TreeSpec, Any
+_homes = (tree_flatten, tree_unflatten)
+
+
+def tree_any(predicate: Any, tree: Any) -> bool:
+    """Whether `predicate` holds for a leaf."""
+    return any(map(predicate, tree_leaves(tree)))
+
+
+def tree_all(predicate: Any, tree: Any) -> bool:
+    """Whether `predicate` holds for every leaf."""
+    return all(map(predicate, tree_leaves(tree)))
+
+
+def tree_any_only(kind: Any, predicate: Any, tree: Any) -> bool:
+    """Whether `predicate` holds for a leaf of a class."""
+    return any(predicate(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, kind))
+
+
+def tree_all_only(kind: Any, predicate: Any, tree: Any) -> bool:
+    """Whether `predicate` holds for every leaf of a class."""
+    return all(predicate(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, kind))
+
+
+def tree_map_only(kind: Any, function: Any, tree: Any) -> Any:
+    """`function` of the leaves of a class, the others as they are."""
+    return tree_map(lambda leaf: function(leaf) if isinstance(leaf, kind) else leaf, tree)
+
+
+def tree_map_(function: Callable, tree: Any, *rests: Any) -> Any:
+    """Call a function for its effect on every leaf; the tree itself comes back."""
+    tree_map(function, tree, *rests)
+    return tree
+
+
+def tree_iter(tree: Any) -> Iterator[Any]:
+    """The leaves, one after the other."""
+    return iter(tree_leaves(tree))
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether it is a named tuple."""
+    return isinstance(obj, tuple) and hasattr(obj, "_fields")
+
+
+class MappingKey(NamedTuple):
+    """An entry of a dictionary, on the way to a leaf."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+class SequenceKey(NamedTuple):
+    """A place in a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx}]"
+
+
+class GetAttrKey(NamedTuple):
+    """A field of a named tuple."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+def keystr(kp: Sequence[Any]) -> str:
+    """A way as text: "['layers'][0].weight"."""
+    return "".join(map(str, kp))
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[tuple[Any, ...], Any]]:
+    """Every leaf of dictionaries, lists and tuples with the way to it."""
+    if is_leaf is not None and is_leaf(tree):
+        return [((), tree)]
+    if isinstance(tree, Mapping):
+        parts = [(MappingKey(key), value) for key, value in tree.items()]
+    elif is_namedtuple(tree):
+        parts = [(GetAttrKey(name), getattr(tree, name)) for name in tree._fields]
+    elif isinstance(tree, (list, tuple)):
+        parts = [(SequenceKey(k), value) for k, value in enumerate(tree)]
+    else:
+        return [((), tree)]
+    return [((key, *way), leaf) for key, value in parts for way, leaf in tree_leaves_with_path(value, is_leaf)]
+
+
+def tree_flatten_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+    """The leaves with the ways to them, and the form of the tree."""
+    return tree_leaves_with_path(tree, is_leaf), tree_flatten(tree)[1]
+
+
+def tree_map_with_path(function: Callable, tree: Any, *rests: Any) -> Any:
+    """`function(way, leaf, …)` of every leaf."""
+    ways = iter([way for way, _ in tree_leaves_with_path(tree)])
+    return tree_map(lambda *leaves: function(next(ways), *leaves), tree, *rests)
