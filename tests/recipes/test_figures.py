@@ -69,6 +69,7 @@ CASES = [
     Case("rbm-mnist-500", (at_least("test_log_likelihood", -92), at_most("bracket", 3)), minutes=30),
     Case("made-mnist", (at_most("test_nll", 95.5),), minutes=10),
     Case("nade-mnist", (at_most("test_nll", 89),), minutes=10),
+    Case("diagonal-lstm", (at_most("test_nll", 40),), minutes=15),
     Case("mixture-mnist", (at_least("test_log_likelihood", -140),), minutes=10),
     Case("hopfield-capacity", (at_most("distance", 0.02),), minutes=3),
     Case(
@@ -80,6 +81,7 @@ CASES = [
     Case("manifold-mnist", (at_most("test_nll", 145),), minutes=6),
     Case("linear-vae", (at_most("gap", 0.05),), minutes=3),
     Case("vq-vae-fashion", (at_least("test_code_share", 0.5), at_most("test_error", 0.0075)), minutes=10),
+    Case("glow-mnist", (at_most("test_bpd", 1.6),), minutes=20),
     Case("ratings-rbm", (at_most("test_rmse", 0.8),), minutes=3),
     Case(
         "ising-4x4",
@@ -94,6 +96,7 @@ CASES = [
         "gan-grid", (at_least("good", 0.75), at_least("hinge_modes", 24), at_least("wasserstein_modes", 24)), minutes=6
     ),
     Case("dcgan-fashion", (at_most("frechet_distance", 60),), minutes=15),
+    Case("stacked-mnist", (at_most("kl", 1.0), at_least("modes", 900)), minutes=30),
     Case("ddpm-2d", (at_most("test_nll", 1.25),), minutes=3),
     Case("critic-1d", (at_most("relative_error", 0.02),), minutes=2),
     Case("cyclegan-moons", (at_most("distance", 0.15),), minutes=2),

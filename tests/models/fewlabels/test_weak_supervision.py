@@ -16,9 +16,11 @@ from weft.models.fewlabels import (
     LFAnalysis,
     LFApplier,
     MajorityLabelVoter,
+    diagnose,
     independent_vote,
     labeling_function,
 )
+from weft.models.fewlabels.completion import solved
 
 
 def planted(rng, n, accuracies, coverage, balance):
@@ -37,7 +39,11 @@ COVERAGE = (0.5, 0.9, 0.4, 0.8, 0.7, 0.6)
 
 
 @pytest.mark.parametrize("balance", [(0.5, 0.5), (0.3, 0.7), (0.2, 0.5, 0.3)], ids=str)
-@pytest.mark.parametrize("how", [("em", "accuracy"), ("em", "confusion"), ("moments", "confusion")], ids="-".join)
+@pytest.mark.parametrize(
+    "how",
+    [("em", "accuracy"), ("em", "confusion"), ("moments", "confusion"), ("completion", "confusion")],
+    ids="-".join,
+)
 def test_planted_accuracies_are_recovered(how, balance):
     method, structure = how
     votes, y = planted(np.random.default_rng(0), 20_000, ACCURACIES, COVERAGE, balance)
@@ -45,6 +51,36 @@ def test_planted_accuracies_are_recovered(how, balance):
     np.testing.assert_allclose(model.get_weights().numpy(), ACCURACIES, atol=0.03)
     majority = MajorityLabelVoter(len(balance)).score(votes, y)
     assert model.score(votes, y) > majority + 0.005
+
+
+def test_completion_of_exact_chances():
+    """From the chances of pairs themselves, without a sample between, the tables come back to the last digits."""
+    rng = np.random.default_rng(6)
+    balance = np.array([0.3, 0.7])
+    tables = rng.dirichlet(np.ones(3), (5, 2)).transpose(0, 2, 1) * 0.4
+    tables[:, [1, 2], [0, 1]] += 0.6  # votes lean to their class, so that a rough start tells the classes apart
+    table = np.einsum("iak,k,jbk->ijab", tables, balance, tables)
+    marginals = tables @ balance
+    table[np.arange(5), np.arange(5)] = np.stack([np.diag(row) for row in marginals])
+    rough = 0.5 * tables + 0.5 * tables.mean(2, keepdims=True)
+    found = solved(table, balance, rough, 500, 1e-13)
+    np.testing.assert_allclose(found, tables, atol=1e-6)
+
+
+def test_diagnosis_says_when_the_majority_is_better():
+    """Four independent functions; then three copies of the worst of them, whose agreement the model takes for accuracy."""
+    votes, y = planted(np.random.default_rng(5), 20_000, (0.8, 0.75, 0.7, 0.6), (0.9,) * 4, (0.5, 0.5))
+    copied = np.concatenate([votes, *[votes[:, 3:]] * 3], 1)
+    majority = MajorityLabelVoter(2)
+    fair, fooled = (LabelModel(2).fit(part, (0.5, 0.5)) for part in (votes, copied))
+    good, bad = diagnose(fair, votes), diagnose(fooled, copied)
+    assert fair.score(votes, y) > majority.score(votes, y) + 0.02 and not good.prefers_majority and not good.copies
+    assert abs(fair.score(votes, y) - majority.score(votes, y) - good.expected_gain) < 0.01
+    assert fooled.score(copied, y) < majority.score(copied, y) and bad.prefers_majority
+    assert {(3, 4), (3, 5), (3, 6), (4, 5), (4, 6), (5, 6)} <= set(bad.copies) and "not independent" in str(bad)
+    alone = np.full((3000, 3), ABSTAIN)  # one vote an example: nothing to weigh
+    alone[np.arange(3000), np.arange(3000) % 3] = np.arange(3000) // 3 % 2
+    assert diagnose(LabelModel(2).fit(alone, (0.5, 0.5)), alone).expected_gain < 1e-3
 
 
 def test_one_sided_functions_need_their_silence():
@@ -154,6 +190,8 @@ def test_ties():
         (lambda: LabelModel(2).fit([[0.5, 1.0]]), OptionError, "whole numbers"),
         (lambda: LabelModel(2).fit([[0, 1]], (0.4, 0.4)), OptionError, "sum to 1"),
         (lambda: LabelModel(2).fit([[0, 1]], method="moments"), OptionError, "three functions"),
+        (lambda: LabelModel(2).fit([[0, 1]], method="completion"), OptionError, "three functions"),
+        (lambda: diagnose(LabelModel(2), [[0, 1]]), StateError, "fit"),
         (lambda: LabelModel(2).fit([[0, 1, 0]]).predict_proba([[0, 1]]), ShapeError, "fitted to 3"),
         (lambda: LabelModel(1), OptionError, "two classes"),
         (lambda: LabelModel(2, "other"), OptionError, "structure"),

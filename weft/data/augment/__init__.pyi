@@ -2,7 +2,7 @@
 """Augmentation: random changes of images, sequences and graphs that keep their meaning.
 
 Image transforms have torchvision's names and arguments and work on whole batches; `base` says what they accept and what
-a seed fixes. `on_images` makes a transform of loader batches.
+a seed fixes. `on_images` makes a transform of loader batches. What changes a batch within a compiled step is in `compiled`.
 
 >>> train = Compose([RandomCrop(32, padding=4), RandomHorizontalFlip(), RandAugment()])
 >>> loader = DataLoader(data, batch_size=64, shuffle=True, batch_transform=on_images(train))"""
@@ -53,11 +53,13 @@ from weft.data.augment.base import Transform as Transform
 from weft.data.augment.series import WindowSlice as WindowSlice
 from weft.data.augment import base as base
 from weft.data.augment import colour as colour
+from weft.data.augment import compiled as compiled
 from weft.data.augment import compose as compose
 from weft.data.augment import geometry as geometry
 from weft.data.augment import graphs as graphs
 from weft.data.augment import mix as mix
 from weft.data.augment.compose import on_images as on_images
+from weft.data.augment.compose import on_views as on_views
 from weft.data.augment import photometric as photometric
 from weft.data.augment import policy as policy
 from weft.data.augment import resize as resize
@@ -65,4 +67,4 @@ from weft.data.augment.base import sample_generators as sample_generators
 from weft.data.augment import series as series
 from weft.data.augment import tokens as tokens
 from weft.data.augment import warp as warp
-__all__ = ['CenterCrop', 'ColorJitter', 'Compose', 'CutMix', 'DropEdges', 'DropNodes', 'DynamicBinarize', 'GaussianBlur', 'GaussianNoise', 'Grayscale', 'Jitter', 'LensDistortion', 'MagnitudeWarp', 'MaskFeatures', 'MaskTokens', 'MixUp', 'Normalize', 'Pad', 'RandAugment', 'RandomAffine', 'RandomApply', 'RandomChoice', 'RandomCrop', 'RandomErasing', 'RandomGrayscale', 'RandomHorizontalFlip', 'RandomPerspective', 'RandomResizedCrop', 'RandomRotation', 'RandomSubgraph', 'RandomTranslate', 'RandomVerticalFlip', 'Resize', 'Scale', 'SwapTokens', 'ThresholdBinarize', 'TimeMask', 'TimeWarp', 'ToPILImage', 'ToTensor', 'TokenDropout', 'Transform', 'WindowSlice', 'on_images', 'sample_generators']
+__all__ = ['CenterCrop', 'ColorJitter', 'Compose', 'CutMix', 'DropEdges', 'DropNodes', 'DynamicBinarize', 'GaussianBlur', 'GaussianNoise', 'Grayscale', 'Jitter', 'LensDistortion', 'MagnitudeWarp', 'MaskFeatures', 'MaskTokens', 'MixUp', 'Normalize', 'Pad', 'RandAugment', 'RandomAffine', 'RandomApply', 'RandomChoice', 'RandomCrop', 'RandomErasing', 'RandomGrayscale', 'RandomHorizontalFlip', 'RandomPerspective', 'RandomResizedCrop', 'RandomRotation', 'RandomSubgraph', 'RandomTranslate', 'RandomVerticalFlip', 'Resize', 'Scale', 'SwapTokens', 'ThresholdBinarize', 'TimeMask', 'TimeWarp', 'ToPILImage', 'ToTensor', 'TokenDropout', 'Transform', 'WindowSlice', 'on_images', 'on_views', 'sample_generators']

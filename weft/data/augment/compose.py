@@ -12,7 +12,7 @@ from ...errors import OptionError, ShapeError
 from ...ops.create.sample import generator_of
 from .base import Augmentation, Generators, Source, Transform, probability
 
-__all__ = ["Compose", "RandomApply", "RandomChoice", "on_images"]
+__all__ = ["Compose", "RandomApply", "RandomChoice", "on_images", "on_views"]
 
 
 class Compose(Augmentation):
@@ -87,6 +87,30 @@ class on_images(Augmentation):
 
     def __repr__(self) -> str:
         return f"on_images({self.transform!r})"
+
+
+class on_views(Augmentation):
+    """Several views of each image, as a transform of batches: (images, labels, …) → ((view, view, …), labels, …).
+
+    Each view has random numbers of its own. A batch that is no tuple or list is images only: images → ((view, view, …),).
+    transform: of images, or a list of them, one for each view
+    views: how many, for a single transform
+
+    >>> batch = weft.rand(3, 1, 8, 8), weft.tensor([0, 1, 2])
+    >>> (first, second), labels = on_views(RandomCrop(6))(batch)
+    >>> first.shape, second.shape, labels.shape
+    (weft.Size([3, 1, 6, 6]), weft.Size([3, 1, 6, 6]), weft.Size([3]))
+    """
+
+    def __init__(self, transform: Callable | Sequence[Callable], views: int = 2) -> None:
+        self.transforms = [transform] * views if callable(transform) else list(transform)
+        if not self.transforms:
+            raise OptionError("on_views: expected one view or more")
+
+    def __call__(self, batch: Any, generator: Generators = None) -> Any:
+        images, *rest = batch if isinstance(batch, (tuple, list)) else (batch,)
+        owns = _split(generator, len(self.transforms))
+        return tuple(t(images, own) for t, own in zip(self.transforms, owns, strict=True)), *rest
 
 
 def _split(generator: Generators, count: int) -> list[Generators]:

@@ -8,6 +8,7 @@ next numbers of Weft's own generator. Real numbers come in the default floating 
     curves      polynomial sine sines
     spins       ising ising_energy
     graphs      sbm stochastic_block_model
+    scenes      captioned_shapes
     sequences   copy_task reverse_task adding_task digit_sums
 
 Example:
@@ -25,6 +26,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "curves": ("polynomial", "sine", "sines"),
     "spins": ("ising", "ising_energy"),
     "graphs": ("Graph", "sbm", "stochastic_block_model"),
+    "scenes": ("CAPTION_WORDS", "CaptionedShapes", "captioned_shapes"),
     "sequences": ("adding_task", "copy_task", "digit_sums", "reverse_task"),
 }
 

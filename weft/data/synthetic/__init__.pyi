@@ -9,6 +9,7 @@ next numbers of Weft's own generator. Real numbers come in the default floating 
     curves      polynomial sine sines
     spins       ising ising_energy
     graphs      sbm stochastic_block_model
+    scenes      captioned_shapes
     sequences   copy_task reverse_task adding_task digit_sums
 
 Example:
@@ -17,10 +18,13 @@ Example:
     >>> tuple(points.shape), labels.bincount().tolist()
     ((100, 2), [50, 50])"""
 
+from typing import Any
 
+from weft.data.synthetic.scenes import CaptionedShapes as CaptionedShapes
 from weft.data.graph import Graph as Graph
 from weft.data.synthetic.sequences import adding_task as adding_task
 from weft.data.synthetic.points import blobs as blobs
+from weft.data.synthetic.scenes import captioned_shapes as captioned_shapes
 from weft.data.synthetic.points import checkerboard as checkerboard
 from weft.data.synthetic.points import circles as circles
 from weft.data.synthetic.sequences import copy_task as copy_task
@@ -39,6 +43,7 @@ from weft.data.synthetic.curves import polynomial as polynomial
 from weft.data.synthetic.sequences import reverse_task as reverse_task
 from weft.data.synthetic.mixtures import ring_centres as ring_centres
 from weft.data.synthetic.graphs import sbm as sbm
+from weft.data.synthetic import scenes as scenes
 from weft.data.synthetic import sequences as sequences
 from weft.data.synthetic.curves import sine as sine
 from weft.data.synthetic.curves import sines as sines
@@ -49,4 +54,5 @@ from weft.data.synthetic.graphs import stochastic_block_model as stochastic_bloc
 from weft.data.synthetic.points import swiss_roll as swiss_roll
 from weft.data.synthetic.points import two_gaussians as two_gaussians
 from weft.data.synthetic.points import xor as xor
-__all__ = ['Graph', 'adding_task', 'blobs', 'checkerboard', 'circles', 'copy_task', 'digit_sums', 'gaussian_grid', 'gaussian_ring', 'grid_centres', 'ising', 'ising_energy', 'moons', 'polynomial', 'reverse_task', 'ring_centres', 'sbm', 'sine', 'sines', 'spirals', 'stacked_digits', 'stochastic_block_model', 'swiss_roll', 'two_gaussians', 'xor']
+CAPTION_WORDS: Any
+__all__ = ['CAPTION_WORDS', 'CaptionedShapes', 'Graph', 'adding_task', 'blobs', 'captioned_shapes', 'checkerboard', 'circles', 'copy_task', 'digit_sums', 'gaussian_grid', 'gaussian_ring', 'grid_centres', 'ising', 'ising_energy', 'moons', 'polynomial', 'reverse_task', 'ring_centres', 'sbm', 'sine', 'sines', 'spirals', 'stacked_digits', 'stochastic_block_model', 'swiss_roll', 'two_gaussians', 'xor']

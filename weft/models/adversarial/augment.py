@@ -8,6 +8,7 @@ from typing import Any
 
 import weft
 
+from ...data.augment.compiled.geometry import covered, picking
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 
@@ -67,8 +68,8 @@ def translate(x: Tensor, shift: float, generator: Any = None) -> Tensor:
     moves = _uniform(2, x, generator)
     down, right = (
         _shifted(move.reshape(-1), shift, size) for move, size in zip(moves, x.shape[2:], strict=True)
-    )  # (B, H, H), (B, W, W)
-    return down.unsqueeze(1) @ x @ right.mT.unsqueeze(1)
+    )  # (B, 1, H, H), (B, 1, W, W)
+    return down @ x @ right.mT
 
 
 def cut_out(x: Tensor, hole: float, generator: Any = None) -> Tensor:
@@ -81,19 +82,16 @@ def cut_out(x: Tensor, hole: float, generator: Any = None) -> Tensor:
 
 
 def _shifted(u: Tensor, share: float, size: int) -> Tensor:
-    """S with S[b, i, j] = 1 if j = i + t_b, t_b even over whole numbers from −r to r: (B,) → (B, size, size)"""
+    """S with S[b, 0, i, j] = 1 if j = i + t_b, t_b even over whole numbers from −r to r: (B,) → (B, 1, size, size)"""
     reach = int(share * size + 0.5)
     t = (u * (2 * reach + 1)).floor() - reach
-    places = weft.arange(size, dtype=u.dtype)
-    return (places == places.unsqueeze(1) + t.reshape(-1, 1, 1)).to(u.dtype)
+    return picking(weft.arange(size, dtype=u.dtype) + t.unsqueeze(1), size)
 
 
 def _covered(u: Tensor, share: float, size: int) -> Tensor:
     """Which places of a side lie in the hole: (B,) → (B, size)"""
     length = int(share * size + 0.5)
-    first = (u * (size + (1 - length % 2))).floor() - length // 2
-    places = weft.arange(size, dtype=u.dtype) - first.unsqueeze(1)
-    return (places >= 0) & (places < length)
+    return covered((u * (size + (1 - length % 2))).floor() - length // 2, length, size)
 
 
 def _uniform(count: int, x: Tensor, generator: Any) -> Tensor:

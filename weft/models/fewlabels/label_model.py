@@ -12,12 +12,13 @@ import numpy as np
 
 from ...errors import OptionError, ShapeError, StateError
 from ...tensor import Tensor, wrap
+from .completion import completed
 from .labelling import read_votes
 from .voting import MajorityLabelVoter, Voter, posterior
 
 __all__ = ["LabelModel", "rank_one"]
 
-METHODS = ("em", "moments")
+METHODS = ("em", "moments", "completion")
 STRUCTURES = ("confusion", "accuracy")
 ABSTENTIONS = ("counted", "missing")
 LEAST = 1e-4  # of a probability that was found from moments
@@ -70,6 +71,11 @@ class LabelModel(Voter):
         if method == "moments":
             self.class_balance = start.mean(0) if balance is None else balance
             self.conditionals = self._from_moments(votes, self.class_balance)
+            return self
+        if method == "completion":
+            self.class_balance = start.mean(0) if balance is None else balance
+            first = self._tables(votes, start, max(smoothing, LEAST))
+            self.conditionals = completed(votes, self.class_balance, first, n_epochs, tol)
             return self
         self.log_likelihoods = []
         chances = start

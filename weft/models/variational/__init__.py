@@ -20,6 +20,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "priors": ("ConditionalNormal", "Prior", "StandardNormal"),
     "probabilistic_pca": ("ProbabilisticPCA",),
     "samplers": ("FlowSampler", "GaussianMixture", "MixtureSampler", "PriorSampler", "Sampler"),
+    "semi_supervised": ("DenseSemiSupervisedVAE", "SemiSupervisedVAE"),
     "total_correlation": ("BetaTC", "Decomposition"),
     "quantizers": ("LearnedQuantizer", "Quantized", "Quantizer", "ResidualQuantizer", "VectorQuantizer"),
     "vamp_prior": ("DenseVampVAE", "VampPrior"),

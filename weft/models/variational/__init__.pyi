@@ -18,6 +18,7 @@ from weft.models.variational.vq_vae import ConvolutionalVQVAE as ConvolutionalVQ
 from weft.models.variational.gradient_estimators import DReG as DReG
 from weft.models.variational.total_correlation import Decomposition as Decomposition
 from weft.models.variational.gumbel import DenseGumbelVAE as DenseGumbelVAE
+from weft.models.variational.semi_supervised import DenseSemiSupervisedVAE as DenseSemiSupervisedVAE
 from weft.models.variational.base import DenseVAE as DenseVAE
 from weft.models.variational.vamp_prior import DenseVampVAE as DenseVampVAE
 from weft.models.variational.posteriors import DiagonalGaussian as DiagonalGaussian
@@ -51,6 +52,7 @@ from weft.models.variational.gumbel import RelaxedELBO as RelaxedELBO
 from weft.models.variational.quantizers import ResidualQuantizer as ResidualQuantizer
 from weft.models.variational.gradient_estimators import STL as STL
 from weft.models.variational.samplers import Sampler as Sampler
+from weft.models.variational.semi_supervised import SemiSupervisedVAE as SemiSupervisedVAE
 from weft.models.variational.likelihoods import SharedVariance as SharedVariance
 from weft.models.variational.priors import StandardNormal as StandardNormal
 from weft.models.variational.vq_vae import UniformCodes as UniformCodes
@@ -83,11 +85,12 @@ from weft.models.variational import priors as priors
 from weft.models.variational import probabilistic_pca as probabilistic_pca
 from weft.models.variational import quantizers as quantizers
 from weft.models.variational import samplers as samplers
+from weft.models.variational import semi_supervised as semi_supervised
 from weft.models.variational import total_correlation as total_correlation
 from weft.models.variational import vamp_prior as vamp_prior
 from weft.models.variational import vq_vae as vq_vae
 Objective: Any
-__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'CodeReport', 'CollapseMonitor', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseGumbelVAE', 'DenseVAE', 'DenseVampVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FlowSampler', 'FullGaussian', 'GaussianMixture', 'GumbelVAE', 'HierarchicalVAE', 'IWAE', 'InfoELBO', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'MixtureSampler', 'Objective', 'Posterior', 'Prior', 'PriorSampler', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'RelaxedELBO', 'ResidualQuantizer', 'STL', 'Sampler', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VampPrior', 'VectorCondition', 'VectorQuantizer', 'WarmUp', 'active_units', 'check_elbo', 'code_report', 'flow_posterior', 'gumbel_noise', 'kl_per_dimension', 'log_mean_exp', 'path_draws']
+__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'CodeReport', 'CollapseMonitor', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseGumbelVAE', 'DenseSemiSupervisedVAE', 'DenseVAE', 'DenseVampVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FlowSampler', 'FullGaussian', 'GaussianMixture', 'GumbelVAE', 'HierarchicalVAE', 'IWAE', 'InfoELBO', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'MixtureSampler', 'Objective', 'Posterior', 'Prior', 'PriorSampler', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'RelaxedELBO', 'ResidualQuantizer', 'STL', 'Sampler', 'SemiSupervisedVAE', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VampPrior', 'VectorCondition', 'VectorQuantizer', 'WarmUp', 'active_units', 'check_elbo', 'code_report', 'flow_posterior', 'gumbel_noise', 'kl_per_dimension', 'log_mean_exp', 'path_draws']
 def active_units(model: VAE, x: Tensor, least: float = 0.01) -> Tensor:
     """Which numbers of a code depend on x: Var over x of E[z | x] above `least`. (N, *event) → (code,) of bool"""
 def code_report(model: VAE, x: Tensor, samples: int = 16, generator: Any = None) -> CodeReport:

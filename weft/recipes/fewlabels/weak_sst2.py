@@ -22,6 +22,7 @@ import weft
 from ... import nn, optim
 from ...data.sources import SST2
 from ...data.text import Vocabulary
+from ...models.fewlabels.diagnosis import diagnose
 from ...models.fewlabels.label_model import LabelModel
 from ...models.fewlabels.labelling import ABSTAIN, LabelingFunction, LFAnalysis, LFApplier
 from ...models.fewlabels.voting import MajorityLabelVoter
@@ -99,7 +100,8 @@ class WeakSST2(Recipe):
         applier = LFApplier(RULES)
         votes, test_votes = applier.apply(sentences), applier.apply(asked)
         model = LabelModel(2).fit(votes)
-        majority = MajorityLabelVoter(2)
+        majority, diagnosis = MajorityLabelVoter(2), diagnose(model, votes)
+        run.folder.log(f"the label model: {diagnosis}")
         for row in LFAnalysis(votes, RULES).lf_summary(labels):
             run.folder.append(
                 {"kind": "epoch", "epoch": 0, "step": 0, **{k: v for k, v in row.items() if k != "polarity"}}
@@ -117,6 +119,7 @@ class WeakSST2(Recipe):
         figures = {name: accuracy(taught(settings, *pair), x_test, truth) for name, pair in ends.items()}
         figures["label_model"] = half_right(model.predict_proba(test_votes), truth)
         figures[self.goal.beside] = half_right(majority.predict_proba(test_votes), truth)
+        figures["expected_gain"], figures["dependent_pairs"] = diagnosis.expected_gain, len(diagnosis.copies)
         figures["coverage"] = LFAnalysis(test_votes).label_coverage()
         return figures, None
 

@@ -1,4 +1,5 @@
-"""Ways to train that go with any model: pruning, curricula, ensembles, several tasks, transfer, adapters, attacks.
+"""Ways to train that go with any model: pruning, curricula, ensembles, several tasks, transfer, adapters, attacks; and
+`active`, who chooses what to label.
 
 >>> from weft.train import methods
 >>> methods.add_lora(model, "*.attention.*", rank=4)
@@ -30,4 +31,6 @@ _NAMES: dict[str, tuple[str, ...]] = {
 
 __all__ = [name for names in _NAMES.values() for name in names]
 
-__getattr__, __dir__ = _later(__name__, (), _NAMES)
+_MODULES = ("active", "semi")
+
+__getattr__, __dir__ = _later(__name__, _MODULES, _NAMES)

@@ -1,0 +1,60 @@
+"""mnist-fixmatch: MNIST with 100 labels; a confident label of the weak view is the target of the strong one (FixMatch).
+
+Seen of one draw (seed 101): 3.5 % after 1000 steps, labels alone 12.9 %: the goal is missed. Pseudo-labels were right in 99.4
+of 100 cases and still used more and more, so longer trainings should help. RandAugment in place of affine views, with fewer
+channels and 800 steps, left 9.3 % on validation images. All ten draws have not been run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ... import nn
+from ...data.augment import Compose, RandomAffine, RandomErasing
+from ...train.methods import semi
+from ..base import Goal
+from ..settings import option
+from .few_images import BASELINE, FewImages, FewSettings, small_network
+
+__all__ = ["FixMatchSettings", "MnistFixMatch", "recipe"]
+
+
+@dataclass(kw_only=True)
+class FixMatchSettings(FewSettings):
+    """Settings of mnist-fixmatch."""
+
+    lr: float = 4e-3
+    width: int = option(16, "channels of the first convolution; the third has four times as many", at_least=1)
+    p_cutoff: float = option(0.9, "least probability of a label that is used", at_least=0, at_most=1)
+    ema_m: float = option(0.99, "decay of the average of the weights that is tested", at_least=0, at_most=1)
+
+
+class MnistFixMatch(FewImages):
+    """Three convolutions; weak: turned and moved a little; strong: the same farther, and a rectangle erased."""
+
+    title = "MNIST with 100 labels: FixMatch"
+    Settings = FixMatchSettings
+    goal = Goal(
+        "test_error",
+        at_most=0.015,
+        data="MNIST's 10,000 test images, mean over draws of labels",
+        baseline=BASELINE,
+        margin=0.02,
+    )
+
+    def network(self, settings: FixMatchSettings) -> nn.Module:
+        return small_network(1, settings.width, self.classes)
+
+    def views(self, settings: FixMatchSettings) -> tuple[Any, Any]:
+        far = RandomAffine(25, (0.1, 0.1), (0.8, 1.2), 20)
+        erased = RandomErasing(p=1.0, scale=(0.05, 0.2))
+        return RandomAffine(10, (0.07, 0.07), (0.9, 1.1), 5), Compose([far, erased])
+
+    def method(
+        self, settings: FixMatchSettings, loader: semi.SemiLoader, options: dict[str, Any]
+    ) -> semi.SemiSupervised:
+        return semi.FixMatch(self.network(settings), p_cutoff=settings.p_cutoff, ema_m=settings.ema_m, **options)
+
+
+recipe = MnistFixMatch()
