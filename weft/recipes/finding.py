@@ -31,7 +31,8 @@ ROOMS = (
 )
 # Modules of these that are no recipes.
 SUPPORT = (
-    *("bits", "citations", "codes", "digits", "grey", "images", "links", "molecules", "pixels", "plane", "words"),
+    *("bits", "citations", "codes", "digits", "few_images", "grey", "images", "links", "molecules", "pixels", "plane"),
+    *("unlabelled", "words"),
 )
 
 

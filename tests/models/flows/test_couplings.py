@@ -10,7 +10,7 @@ import torch
 
 import weft
 from tests.tables import slow_but
-from weft.errors import OptionError
+from weft.errors import OptionError, ShapeError
 from weft.models.flows import (
     NICE,
     ActNorm,
@@ -51,6 +51,22 @@ FLOWS = {
 def test_densities_of_the_plane_integrate_to_one(name):
     flow = filled(FLOWS[name](**DOUBLE), 0.2).eval()
     check_normalised(flow.log_prob, *grid([(-11, 11)] * 2, 160), tolerance=2e-3)
+
+
+@pytest.mark.parametrize(("noise", "spread"), [("logistic", math.pi / math.sqrt(3)), ("gaussian", 1.0)])
+def test_nice_starts_where_the_data_lie(noise, spread):
+    """Codes of the data have the mean and the deviation of the noise, element by element; the volume is that of the scales."""
+    random = np.random.default_rng(0)
+    x = weft.tensor(random.normal([0.0, 3.0, -1.0, 0.5, 2.0], [1.0, 1e-3, 5.0, 0.1, 2.0], (4000, 5)))
+    flow = NICE(5, (8,), 3, noise, **DOUBLE).start(x)
+    z, volume = flow.bijector.inverse(x)
+    np.testing.assert_allclose(z.mean(0).tolist(), 0.0, atol=1e-8)
+    np.testing.assert_allclose(z.std(0).tolist(), spread, rtol=1e-8)
+    np.testing.assert_allclose(volume.tolist(), -np.log(x.numpy().std(0, ddof=1) / spread).sum(), rtol=1e-8)
+    assert NICE(5, (8,), noise=noise, **DOUBLE).start(weft.ones(3, 5, **DOUBLE)).log_prob(x[:2]).isfinite().all()
+    for wrong in (x[:, :4], x[:1], x[0]):
+        with pytest.raises(ShapeError, match=r"NICE.start: expected x of shape \(N > 1, 5\)"):
+            flow.start(wrong)
 
 
 def test_densities_on_the_torus_integrate_to_one_and_have_no_seam():

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
+import weft
+
+from ...errors import ShapeError
+from ...tensor import Tensor
 from .base import Flow
 from .bijector import Bijector
 from .coupling import RowCoupling
@@ -44,3 +49,20 @@ class NICE(Flow):
         ]
         start = noise if isinstance(noise, Noise) else kinds[noise](features, dtype=dtype)
         super().__init__([*maps, Scaling(features, dtype=dtype)], start, context=context)
+
+    @weft.no_grad()
+    def start(self, x: Tensor) -> Self:
+        """Begin where every element has its own scale and mean, those of data x: (N, features).
+
+        sᵢ = std(xᵢ) / std(noise), and the last biases of the two couplings next to the data are the means of xᵢ / sᵢ. From
+        s = 1 an optimiser whose steps are of size lr would need thousands of them for elements that hardly vary.
+        """
+        first, second, scaling = list(self.bijector.parts)[-3:]
+        if x.ndim != 2 or x.shape[1] != len(scaling.log_scale) or len(x) < 2:
+            raise ShapeError(f"NICE.start: expected x of shape (N > 1, {len(scaling.log_scale)}), got {tuple(x.shape)}")
+        spread = math.pi / math.sqrt(3) if isinstance(self.noise, LogisticNoise) else 1.0
+        scale = (x.std(0) / spread).clamp(min=1e-6)
+        scaling.log_scale.copy_(scale.log())
+        for coupling in (first, second):
+            coupling.net.last.bias.copy_(coupling.parted((x.mean(0) / scale).unsqueeze(0))[1].squeeze(0))
+        return self

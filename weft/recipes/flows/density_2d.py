@@ -2,8 +2,9 @@
 
 Moons, rings and two spirals are curves blurred by normal noise, so their density is a mean of many normal ones; the
 checkerboard is uniform. The figure is the worst of the four excesses, mean log p(x) − log flow(x) over fresh test points,
-which estimates KL(p ‖ flow): 0 is perfect. Seen in a minute of one core: moons 0.007, rings 0.011, spirals 0.008, and 0.083 for
-the checkerboard, whose edges no smooth map has; longer training lowers it.
+which estimates KL(p ‖ flow): 0 is perfect. Seen at seed 101, in 80 seconds of one core: moons 0.009, rings 0.010, spirals 0.009,
+and 0.051 for the checkerboard, whose edges no smooth map has: the goal is missed by little, and other seeds reach it or do not
+(0.03 to 0.08). Depth is what edges need: with two layers of 64 units it was 0.083.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ DENSITIES: dict[str, Plane] = {
 class DensitySettings(TrainSettings):
     """Settings of density-2d."""
 
-    epochs: int = option(2500, "training steps for each density, every one on fresh points", at_least=1)
-    batch_size: int = 512
-    lr: float = 0.005
-    hidden: tuple[int, ...] = option((64, 64), "units of each hidden layer", at_least=1)
-    transforms: int = option(4, "splines, each with a linear map", at_least=1)
+    epochs: int = option(5000, "training steps for each density, every one on fresh points", at_least=1)
+    batch_size: int = 256
+    lr: float = 0.0015
+    hidden: tuple[int, ...] = option((128, 128, 128), "units of each hidden layer", at_least=1)
+    transforms: int = option(3, "splines, each with a linear map", at_least=1)
     bins: int = option(16, "bins of each spline", at_least=1)
     points: int = option(20_000, "test points of each density", at_least=100)
 
@@ -95,7 +96,7 @@ class Density2D(Recipe):
     Settings = DensitySettings
     goal = Goal(
         "largest_excess",
-        at_most=0.1,
+        at_most=0.05,
         data="20,000 fresh points of each of four densities: nats above the true entropy",
         baseline="one Gaussian with full covariance",
         margin=0.5,

@@ -2,7 +2,8 @@
 
 Published: 1.05 bits per dimension with far larger networks. The padding is black and known: its pixels are levels like the
 others, and what they cost is counted, over 784 dimensions.
-Not yet run at full length here: its goal is one to reach, not one that was seen.
+Seen at seed 101, in four minutes of one core: 1.566 bits, independent pixels 1.690. (That run was told 7 epochs at first, and 4
+when it was resumed in its second, which shortens the cycle of the learning rate.)
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ F = nn.functional
 class GlowSettings(GreySettings):
     """Settings of glow-mnist."""
 
-    epochs: int = 20
+    epochs: int = 4
     batch_size: int = 64
-    lr: float = 0.001
+    lr: float = 0.002
     scales: int = option(3, "scales, each of half the side", at_least=1)
     steps: int = option(8, "steps of a scale: actnorm, mixing, coupling", at_least=1)
-    features: int = option(64, "maps of the hidden convolutions", at_least=1)
+    features: int = option(32, "maps of the hidden convolutions", at_least=1)
 
 
 class _Padded(GreyTask):

@@ -1,12 +1,17 @@
 """nice-mnist: NICE on grey MNIST, in bits per dimension with all volumes counted (Dinh, Krueger and Bengio 2015).
 
 Published: log-likelihood 1980.50 nats of x + u/256 in [0, 1]⁷⁸⁴, which is 8 − 1980.50 / (784 log 2) = 4.36 bits per dimension.
-Not yet run at full length here: its goal is the paper's figure with a margin, not one that was seen.
+Not yet run at full length here: its goal is the paper's figure with a margin, not one that was seen. Scales start at those of
+the pixels, most of which hardly vary: two layers of 500 units had 4.97 bits on validation images after 600 steps of 200 images,
+and 9.14 where scales started at 1. Independent pixels with a histogram of levels each have 1.69 bits, which a map that keeps
+volumes cannot come near, the paper's neither: the recipe prints that baseline, and will miss it whatever its figure is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import weft
 
 from ...distributions import AffineTransform
 from ...models.flows.base import Flow
@@ -16,7 +21,7 @@ from ...models.flows.nice import NICE
 from ..base import Splits
 from ..goal import Goal
 from ..settings import option
-from .pixels import GreySettings, GreyTask, GreyTrained
+from .pixels import LEVELS, GreySettings, GreyTask, GreyTrained
 
 __all__ = ["NICEMnist", "NICESettings", "recipe"]
 
@@ -46,6 +51,9 @@ class NICEMnist(GreyTrained):
 
     def task(self, settings: NICESettings, splits: Splits | None = None) -> GreyTask:
         nice = NICE(784, settings.hidden, settings.couplings)
+        if splits is not None:
+            levels = (splits.train.dataset.tensors[0] * (LEVELS - 1)).round()
+            nice.start((levels + weft.rand(levels.shape)) / LEVELS)
         grey = Transformed(AffineTransform(0.0, 256.0, event_dim=1))
         return GreyTask(Dequantised(Flow([*nice.bijector.parts, grey], nice.noise)), settings, splits)
 

@@ -2,8 +2,8 @@
 
 One vocabulary of subwords for both languages (byte-pair encoding, needs the package tokenizers), tied embeddings,
 label smoothing. BLEU is that of greedy translations of the 1000 test sentences, in lower case, words and punctuation
-apart. Five epochs take about 20 minutes on two cores, three of them are enough for 30 BLEU. The figure that was seen, 36.8,
-is of seed 0, with which the settings were chosen; it was not run with another one.
+apart. Five epochs take about 20 minutes on two cores, three of them are enough for 30 BLEU. Seen: 37.2 at seed
+101; 36.8 at seed 0, with which the settings were chosen.
 """
 
 from __future__ import annotations
