@@ -15,22 +15,27 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from machine import clock
+
 Programs = Callable[[Any], dict[str, Callable[[], Any]]]
 
 
-def worker(name: str, programs: Programs, only: str, threads: int, seconds: float, connection: Any) -> None:
+def worker(
+    name: str, programs: Programs, only: str, threads: int, seconds: float, processor: bool, connection: Any
+) -> None:
     """Time the programs that the driver asks for, until it hangs up; a short one is repeated to last `seconds`."""
     library = importlib.import_module(name)
     library.set_num_threads(threads)
+    now = clock(threads) if processor else time.perf_counter
     made = {key: program for key, program in programs(library).items() if only in key}
     repeats = {key: _repeats(program, seconds) for key, program in made.items()}
     connection.send(list(made))
     while (asked := connection.recv()) is not None:
         program = made[asked]
-        start = time.perf_counter()
+        start = now()
         for _ in range(repeats[asked]):
             program()
-        connection.send((time.perf_counter() - start) / repeats[asked])
+        connection.send((now() - start) / repeats[asked])
 
 
 def _repeats(program: Callable[[], Any], seconds: float) -> int:
@@ -43,13 +48,16 @@ def _repeats(program: Callable[[], Any], seconds: float) -> int:
     return max(1, round(seconds / min(times[1:])))
 
 
-def measure(programs: Programs, only: str, rounds: int, threads: int, seconds: float) -> dict[str, dict[str, float]]:
+def measure(
+    programs: Programs, only: str, rounds: int, threads: int, seconds: float, processor: bool = False
+) -> dict[str, dict[str, float]]:
     """Median seconds of every program for both libraries."""
     context = multiprocessing.get_context("spawn")
     peers = {}
     for name in ("weft", "torch"):
         ours, theirs = context.Pipe()
-        process = context.Process(target=worker, args=(name, programs, only, threads, seconds, theirs), daemon=True)
+        told = (name, programs, only, threads, seconds, processor, theirs)
+        process = context.Process(target=worker, args=told, daemon=True)
         process.start()
         theirs.close()  # so that a worker that dies is noticed
         peers[name] = (ours, process, ours.recv())
@@ -67,18 +75,28 @@ def measure(programs: Programs, only: str, rounds: int, threads: int, seconds: f
     return {key: {n: statistics.median(t) for n, t in by_name.items()} for key, by_name in times.items()}
 
 
-def run(title: str, description: str, programs: Programs, rounds: int = 41, seconds: float = 0.01) -> None:
-    """The command line of a benchmark: measure, print medians and ratios, perhaps write them to a file."""
+def run(
+    title: str,
+    description: str,
+    programs: Programs,
+    rounds: int = 41,
+    seconds: float = 0.01,
+    processor: bool = False,
+) -> None:
+    """The command line of a benchmark: measure, print medians and ratios, perhaps write them to a file.
+
+    processor: on one thread time is that of the processor, so that waiting for other programs is left out
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1 if processor else 2)
     parser.add_argument("--only", default="", help="only the programs with this in their name")
     parser.add_argument("--json", help="write the medians to this file")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     # Idle worker threads sleep within a millisecond: those of one library must not spin on the cores of the other.
     os.environ.update(GOMP_SPINCOUNT="100000", OPENBLAS_THREAD_TIMEOUT="20")
-    medians = measure(programs, options.only, options.rounds, options.threads, seconds)
+    medians = measure(programs, options.only, options.rounds, options.threads, seconds, processor)
     print(f"{title:<44}{'weft µs':>10}{'torch µs':>10}{'ratio':>8}")
     for key, by_name in medians.items():
         weft, torch = by_name["weft"] * 1e6, by_name["torch"] * 1e6

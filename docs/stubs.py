@@ -310,7 +310,8 @@ def _home(value: Any, name: str, module: str) -> tuple[str, str] | None:
     """The module whose source defines a public value so that a checker sees it, and its name there."""
     if not (inspect.isclass(value) or inspect.isroutine(value)) or isinstance(_tree(module).get(name), ast.ClassDef):
         return None
-    for home, original in ((value.__module__ or "", value.__name__), _origin(module, name)):
+    written = inspect.unwrap(value)  # a guard says that it is at home where it is offered
+    for home, original in ((written.__module__ or "", value.__name__), _origin(module, name)):
         if inspect.isclass(value) and home != module and getattr(sys.modules.get(home), original, None) is value:
             return home, original
         node = _tree(home).get(original) if home.startswith("weft") and home != module else None

@@ -126,7 +126,9 @@ def _publish() -> None:
     for name, row in _OPERATIONS.items():
         space, _, last = name.rpartition(".")
         function = row.function if row.kind == "Elementwise" else _explained(row.function, name)
-        setattr(_space(f"weft.{space}") if space else _sys.modules[__name__], last, function)
+        home = _space(f"weft.{space}") if space else _sys.modules[__name__]
+        function.__module__, function.__qualname__ = home.__name__, last  # by which pickle finds it
+        setattr(home, last, function)
     vars(_space("weft.linalg"))["LinAlgError"] = errors.LinAlgError
 
 
@@ -155,5 +157,6 @@ __getattr__, __dir__ = _later(
         "nn.functional.native": _NATIVE,
         "io": ("load", "save"),
         "compiler.compiled": ("compile",),
+        "amp": ("autocast",),
     },
 )

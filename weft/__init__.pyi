@@ -57,6 +57,7 @@ from weft import amp as amp
 from weft.runtime.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from weft import array_api as array_api
 from weft import audio as audio
+from weft.amp import autocast as autocast
 from weft import autograd as autograd
 from weft.nn.functional.pool import avg_pool1d as avg_pool1d
 from weft import backends as backends

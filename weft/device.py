@@ -7,7 +7,7 @@ a tensor somewhere asks `usable`, which refuses all but the CPU. `on_the_cpu` ma
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .errors import ArgumentError, DeviceError
@@ -80,10 +80,10 @@ def usable(place: Any) -> device:
 
 
 @contextlib.contextmanager
-def on_the_cpu() -> Iterator[None]:
-    """Within it every name of a device means the CPU: `device('cuda')` is `device('cpu')`."""
+def on_the_cpu(kinds: Sequence[str] = KINDS) -> Iterator[None]:
+    """Within it these kinds of device (all, by default) mean the CPU: `device('cuda')` is `device('cpu')`."""
     before = list(_mapped)
-    _mapped[:] = KINDS
+    _mapped[:] = kinds
     try:
         yield
     finally:

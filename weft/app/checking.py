@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ..train.startup import Report
 
+__all__ = ["watching"]
+
 COLOURS = {"ok": "green", "note": "yellow", "fault": "bold red", "skipped": "dim"}
 Breakage = Literal["rate", "labels", "weights", "biases"]
 

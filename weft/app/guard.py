@@ -28,7 +28,7 @@ def surroundings(threads: int) -> dict[str, str]:
     rank = told("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
     size = told("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS") or 1
     place = told("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
-    here = told("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE") or size
+    here = told("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE") or size
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     known = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": place, "LOCAL_WORLD_SIZE": here}
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
