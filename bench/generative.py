@@ -3,7 +3,7 @@
 Prints medians and the ratio Weft / PyTorch (below 1: Weft is faster). PyTorch's programs are in `generative_peers`: plain
 eager code with the same sizes, the same number of draws and the same gradient.
 
-    python bench/generative.py [--rounds 7] [--threads 2] [--only gibbs] [--json FILE]
+    python bench/generative.py [--rounds 7] [--threads 1] [--only gibbs] [--json FILE]
 """
 
 from __future__ import annotations
@@ -192,4 +192,4 @@ PEERS = peers.PROGRAMS | variational.PROGRAMS | diffusion.PROGRAMS | codes.PROGR
 
 
 if __name__ == "__main__":
-    run("generative models", __doc__, programs, rounds=7, seconds=0.01)
+    run("generative models", __doc__, programs, rounds=7, seconds=0.01, processor=True)

@@ -179,16 +179,18 @@ def test_eager_work_beside_compilations_is_unaffected():
             time.sleep(0.001)
     with _Beside() as beside:
         first, before = len(beside.losses), _snapshot()
-        for n in range(COMPILATIONS):
+        n, late = 0, time.monotonic() + 60
+        while n < COMPILATIONS or (len(beside.losses) < first + 10 and time.monotonic() < late):  # busy machines: longer
             w = weft.full((3,), float(n))
             run = host(lambda x, w=w: ((x * w).tanh() + x.exp()).sum(0))
             np.testing.assert_allclose(run(weft.ones(2, 3)).numpy(), 2 * (np.tanh(n) + np.e), rtol=1e-5)
+            n += 1
         during = beside.calls[first:]
         assert all(a == b for a, b in zip(before, _snapshot(), strict=True))
     count = min(len(alone.losses), len(beside.losses))
     assert beside.losses[:count] == alone.losses[:count]  # bit for bit, traced beside it or not
     assert len(during) >= 10
-    assert np.median(during) <= 1.1 * np.median(alone.calls)
+    assert np.median(during) <= 1.15 * np.median(alone.calls)  # each door asks its thread once: 33 calls beside 343
 
 
 def test_a_shared_module_is_eager_in_one_thread_while_another_traces_it():
