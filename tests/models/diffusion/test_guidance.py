@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import weft
@@ -94,6 +95,33 @@ def test_guided_walks_end_where_the_classifier_points():
     made = DDPM(nn.Identity(), (2,), SCHEDULE).scheduler("ddim", 20)
     drawn = weft.compile(lambda x: denoise(predict, made, x))(normal(200, 2))
     assert (drawn[:, 0] > 0).double().mean() > 0.95
+
+
+@pytest.mark.parametrize("sampler", ["euler", "heun", "dpm"])
+def test_guidance_follows_walks_between_two_steps(sampler):
+    """Their times need not be whole; x₁ ~ N(0, 1) tilted by exp 1.5 x₁ is N(1.5, 1)."""
+    one = NoisedMixture([[0.0, 0.0]], [1.0])
+    predict = classifier_guidance(PerfectNetwork(one, SCHEDULE), log_tilt, SCHEDULE, 1.0)
+    drawn = denoise(predict, DDPM(nn.Identity(), (2,), SCHEDULE).scheduler(sampler, 40), normal(2000, 2))
+    assert drawn[:, 0].mean().item() == pytest.approx(1.5, abs=0.15)
+    assert drawn[:, 1].mean().item() == pytest.approx(0.0, abs=0.1)
+    assert drawn[:, 0].var().item() == pytest.approx(1.0, abs=0.2)
+
+
+def log_tilt(x, t):
+    """log E[exp(1.5 x₀) | x_t] but for a constant, x₀ ~ N(0, 1): x₀ | x_t has mean a x_t."""
+    a, _ = SCHEDULE.rates(t, x)
+    return 1.5 * a[:, 0] * x[:, 0]
+
+
+def test_rates_between_two_steps_lie_on_a_line_of_log_snr():
+    t, x = weft.tensor([10.0, 10.25, 11.0]).double(), normal(3, 2)
+    a, s = SCHEDULE.rates(t, x)
+    whole = weft.stack(SCHEDULE.rates(weft.tensor([10, 11]), normal(2, 2)))[..., 0]  # (2, 2): a and s
+    np.testing.assert_allclose(weft.stack([a, s])[:, [0, 2], 0], whole, rtol=1e-9)
+    np.testing.assert_allclose(a**2 + s**2, 1.0, rtol=1e-9)
+    low, high = (whole[0] / whole[1]).log().tolist()
+    assert math.log(a[1].item() / s[1].item()) == pytest.approx(0.75 * low + 0.25 * high, rel=1e-9)
 
 
 COVARIANCE = weft.tensor([[1.0, 0.8], [0.8, 1.0]]).double()

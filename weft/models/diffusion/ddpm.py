@@ -322,9 +322,9 @@ class DDPM(Conditioned):
     def scheduler(self, kind: str = "ddpm", steps: int | None = None, eta: float = 0.0) -> Scheduler:
         """A scheduler that fits this model."""
         options: dict[str, Any] = {"clip_sample": self._clip is not None, "clip_sample_range": self._clip or 1.0}
-        levels = {"use_karras_sigmas": True}
+        levels = {"use_karras_sigmas": True, "timestep_spacing": "linspace"}
         own = {"ddpm": {"variance_type": self.variance_type}, "ddim": {"eta": eta}, "euler": levels, "heun": levels}
-        options |= own.get(kind, {}) | {"timestep_spacing": "trailing"}  # so that walks start where there is only noise
+        options |= {"timestep_spacing": "trailing"} | own.get(kind, {})  # either starts where there is only noise
         made = SAMPLERS[kind](self.schedule, prediction_type=self.prediction_type, **options)
         made.set_timesteps(len(self.schedule) if steps is None else steps)
         return made

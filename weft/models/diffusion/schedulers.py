@@ -40,7 +40,8 @@ class Scheduler(ABC):
     clip_sample: hold the predicted x₀ within ±clip_sample_range. Right for images in [−1, 1] and for nothing else: codes of
         an autoencoder, or data of another scale, would be cut off; so it is off unless asked for
     timestep_spacing: "leading" 0, r, 2r, …; "linspace" from 0 to T − 1; "trailing" … T − 1 − r, T − 1. Each step goes to the
-        next one in the list
+        next one in the list; diffusers' DDIM goes to t − T // N instead, which is the next one where r is a whole number and
+        spacing is not "linspace"
     """
 
     init_noise_sigma = 1.0  # the standard deviation of the noise that a walk starts from
@@ -67,7 +68,7 @@ class Scheduler(ABC):
     # ---------------------------------------------------------------------- diffusers' calls
     def set_timesteps(self, num_inference_steps: int) -> None:
         """Choose so many of the steps; `timesteps` has them, the noisiest first."""
-        self._prepare(spaced(len(self.schedule), num_inference_steps, self.timestep_spacing))
+        self._prepare(self._grid(num_inference_steps))
         self.memory = None
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
@@ -103,6 +104,10 @@ class Scheduler(ABC):
         self, number: Any, output: Tensor, sample: Tensor, memory: Memory, generator: Any = None
     ) -> tuple[Tensor, Tensor, Memory]:
         """The next sample, the predicted x₀, what the next step may look back at. number: of the step, from 0"""
+
+    def _grid(self, count: int) -> np.ndarray:
+        """The timesteps of so many steps, the noisiest first: (N,)"""
+        return spaced(len(self.schedule), count, self.timestep_spacing)
 
     @abstractmethod
     def _prepare(self, timesteps: np.ndarray) -> None:
@@ -193,14 +198,15 @@ class DDIMScheduler(_Discrete):
         return before.sqrt().to(kind) * x0 + straight * epsilon + variance.sqrt().to(kind) * noise, x0, ()
 
 
-def spaced(total: int, count: int, spacing: Spacing) -> np.ndarray:
-    """`count` of the steps 0 … total − 1, the last first: (N,) of whole numbers"""
+def spaced(total: int, count: int, spacing: Spacing, whole: bool = True) -> np.ndarray:
+    """`count` of the steps 0 … total − 1, the last first: (N,). whole: rounded, where `linspace` falls between two steps"""
     if not 1 <= count <= total:
         raise OptionError(f"set_timesteps: expected 1 to {total} steps, got {count}")
     if spacing == "leading":
         return np.arange(count)[::-1] * (total // count)
     if spacing == "linspace":
-        return np.round(np.linspace(0, total - 1, count)).astype(np.int64)[::-1].copy()
+        found = np.linspace(0, total - 1, count)[::-1]
+        return np.round(found).astype(np.int64) if whole else found.copy()
     if spacing == "trailing":
         return np.round(np.arange(total, 0, -total / count)[:count]).astype(np.int64) - 1
     raise OptionError(f"timestep_spacing is leading, linspace or trailing, got {spacing!r}")

@@ -52,8 +52,15 @@ class NoiseSchedule:
         return len(self.betas)
 
     def rates(self, t: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """√ᾱₜ and √(1 − ᾱₜ), to be multiplied with x: t (B,) of whole numbers → (B, 1, …) each"""
-        bar = at(self.alphas_cumprod, t, x, weft.float64)
+        """√ᾱₜ and √(1 − ᾱₜ), to be multiplied with x: t (B,) → (B, 1, …) each. Between two steps the logarithm of the signal
+        to noise ratio is a line."""
+        if t.is_floating_point():
+            below = t.floor().long().clamp(0, max(len(self) - 2, 0))
+            share = (t - below).reshape(-1, *(1 for _ in x.shape[1:])) if t.ndim else t - below
+            low, high = (at(self.snr.log(), (below + i).clamp(max=len(self) - 1), x, weft.float64) for i in (0, 1))
+            bar = (low + share * (high - low)).sigmoid()
+        else:
+            bar = at(self.alphas_cumprod, t, x, weft.float64)
         return bar.sqrt().to(x.dtype), (1 - bar).sqrt().to(x.dtype)
 
     def add_noise(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:

@@ -11,8 +11,8 @@ import weft
 from ...errors import OptionError
 from ...tensor import Tensor
 from .predictions import parts_of
-from .schedulers import Memory, Scheduler, SchedulerOutput, Spacing
-from .schedules import karras_sigmas
+from .schedulers import Memory, Scheduler, SchedulerOutput, Spacing, spaced
+from .schedules import at, karras_sigmas
 
 __all__ = [
     "DPMSolverMultistepScheduler",
@@ -28,6 +28,7 @@ class DPMSolverMultistepScheduler(Scheduler):
     x ← s'/s x + a' (1 − e^−h) (x̂₀ + (x̂₀ − x̂₀ of the step before) / 2r),  h = λ' − λ,  r = h of the step before / h.
     The first and the last step are of first order; the last one ends at x̂₀, without noise.
     solver_order: 1 leaves the correction out, which is DDIM
+    timestep_spacing: "leading" and "linspace" set one step more and leave out step 0, from where the last one would go
     """
 
     def __init__(
@@ -37,6 +38,12 @@ class DPMSolverMultistepScheduler(Scheduler):
             raise OptionError(f"DPMSolverMultistepScheduler: solver_order is 1 or 2, got {solver_order}")
         self.solver_order = solver_order
         super().__init__(*args, timestep_spacing=timestep_spacing, **options)
+
+    def _grid(self, count: int) -> np.ndarray:
+        total = len(self.schedule)
+        if self.timestep_spacing == "trailing" or count >= total:
+            return spaced(total, count, self.timestep_spacing)
+        return spaced(total, count + 1, self.timestep_spacing)[:-1]
 
     def _prepare(self, timesteps: np.ndarray) -> None:
         self.timesteps = weft.tensor(timesteps)
@@ -64,7 +71,9 @@ class DPMSolverMultistepScheduler(Scheduler):
 class _Sigmas(Scheduler):
     """Walks over noise levels σ = s / a, with samples x / a, whose noise alone grows.
 
-    use_karras_sigmas: levels spaced as in `karras_sigmas` between the ends of the schedule instead of at its steps
+    use_karras_sigmas: levels spaced as in `karras_sigmas` between the first and the last of the chosen steps
+    timestep_spacing: "linspace" also chooses times between two steps, with a σ between theirs; "leading" starts from noise of
+        deviation √(σ² + 1) instead of σ
     """
 
     def __init__(
@@ -73,11 +82,15 @@ class _Sigmas(Scheduler):
         self.use_karras_sigmas = use_karras_sigmas
         super().__init__(*args, timestep_spacing=timestep_spacing, **options)
 
+    def _grid(self, count: int) -> np.ndarray:
+        return spaced(len(self.schedule), count, self.timestep_spacing, whole=False)
+
     def _prepare(self, timesteps: np.ndarray) -> None:
         known = self.schedule.snr.numpy() ** -0.5  # σ of every step, growing
-        sigmas, times = known[timesteps], timesteps.astype(np.float64)
-        if self.use_karras_sigmas:
-            sigmas = karras_sigmas(len(timesteps), known[0], known[-1])
+        times = timesteps.astype(np.float64)
+        sigmas = np.interp(times, np.arange(len(known)), known)
+        if self.use_karras_sigmas and len(sigmas) > 1:
+            sigmas = karras_sigmas(len(timesteps), sigmas[-1], sigmas[0])
             times = np.interp(np.log(sigmas), np.log(known), np.arange(len(known)))
         self.set_sigmas(sigmas, times)
 
@@ -87,7 +100,8 @@ class _Sigmas(Scheduler):
         if levels.ndim != 1 or not len(levels) or (np.diff(levels) >= 0).any() or levels[-1] <= 0:
             raise OptionError("set_sigmas: expected noise levels above 0, each below the one before")
         self._tables(np.append(levels, 0.0), levels if timesteps is None else np.asarray(timesteps, np.float64))
-        self.init_noise_sigma = float(levels[0])
+        leading = self.timestep_spacing == "leading"
+        self.init_noise_sigma = float(np.sqrt(levels[0] ** 2 + 1) if leading else levels[0])
         self.memory = None
 
     def _tables(self, sigmas: np.ndarray, times: np.ndarray) -> None:
@@ -95,9 +109,18 @@ class _Sigmas(Scheduler):
         self.sigmas = weft.tensor(np.stack([sigmas[:-1], sigmas[1:]], 1))  # (N, 2): here, and where the step goes
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
-        """x₀ + σ ε with the σ of these timesteps of the schedule: like x₀"""
-        a, s = self.schedule.rates(timesteps, original_samples)
-        return original_samples + s / a * noise
+        """x₀ + σ ε with the σ of these timesteps: like x₀. Whole ones are steps of the schedule, real ones of this walk"""
+        if timesteps.is_floating_point():
+            number = (self.timesteps - timesteps.to(weft.float64).unsqueeze(-1)).abs().argmin(-1)
+            sigma = at(self._levels, number, original_samples)
+        else:
+            a, s = self.schedule.rates(timesteps, original_samples)
+            sigma = s / a
+        return original_samples + sigma * noise
+
+    @property
+    def _levels(self) -> Tensor:
+        return self.sigmas[:, 0]
 
     def scaled(self, number: Any, sample: Tensor) -> Tensor:
         """x a = x / √(σ² + 1), the x_t that networks of a `NoiseSchedule` know."""
@@ -170,7 +193,9 @@ class HeunDiscreteScheduler(_Sigmas):
 class FlowMatchEulerDiscreteScheduler(Scheduler):
     """Euler steps along straight flows x_σ = (1 − σ) x₀ + σ ε, whose velocity ε − x₀ the network predicts (diffusers' sign).
 
-    x ← x + (σ' − σ) v,  σ from 1 to 0; timesteps are 1000 σ. shift: σ ← shift σ / (1 + (shift − 1) σ), more steps in noise
+    x ← x + (σ' − σ) v; timesteps are 1000 σ. shift: σ ← shift σ / (1 + (shift − 1) σ), more steps in noise
+    Levels go in equal steps from 1 to the least one of training, then are shifted, then follows 0; `set_timesteps(sigmas=…)`
+    takes others, such as n / N, (n − 1) / N, …, 1 / N, of equal steps down to 0.
     """
 
     def __init__(self, num_train_timesteps: int = 1000, shift: float = 1.0) -> None:
@@ -180,15 +205,23 @@ class FlowMatchEulerDiscreteScheduler(Scheduler):
         self.prediction_type, self.clip = "flow", None
         self.set_timesteps(num_train_timesteps)
 
-    def set_timesteps(self, num_inference_steps: int) -> None:
-        """Choose so many levels σ; `timesteps` has 1000 σ."""
-        if num_inference_steps < 1:
-            raise OptionError(f"set_timesteps: expected 1 step or more, got {num_inference_steps}")
-        self._prepare(np.linspace(1, 0, num_inference_steps + 1))
+    def set_timesteps(self, num_inference_steps: int | None = None, sigmas: Any = None) -> None:
+        """Choose so many levels σ, or these, which are shifted; `timesteps` has 1000 σ."""
+        if sigmas is None:
+            if num_inference_steps is None or num_inference_steps < 1:
+                raise OptionError(f"set_timesteps: expected 1 step or more, got {num_inference_steps}")
+            sigmas = np.linspace(1, self._shifted(np.array(1 / self.num_train_timesteps)), num_inference_steps)
+        levels = np.asarray(sigmas, np.float64)
+        if levels.ndim != 1 or not len(levels) or (np.diff(levels) >= 0).any() or not 0 < levels[-1] <= levels[0] <= 1:
+            raise OptionError("set_timesteps: expected sigmas from 1 to above 0, each below the one before")
+        self._prepare(levels)
         self.memory = None
 
+    def _shifted(self, sigmas: np.ndarray) -> np.ndarray:
+        return self.shift * sigmas / (1 + (self.shift - 1) * sigmas)
+
     def _prepare(self, timesteps: np.ndarray) -> None:
-        sigmas = self.shift * timesteps / (1 + (self.shift - 1) * timesteps)
+        sigmas = np.append(self._shifted(timesteps), 0.0)
         self.timesteps = weft.tensor(self.num_train_timesteps * sigmas[:-1])
         self.sigmas = weft.tensor(np.stack([sigmas[:-1], sigmas[1:]], 1))  # (N, 2)
 
