@@ -16,7 +16,7 @@ from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from ..energy.dynamics import hamiltonian
-from ..generative.plans import planned
+from ..generative.plans import in_one_plan
 from .base import Flow
 from .bijector import Bijector, Chain, Pair
 from .coupling import Coupling
@@ -32,7 +32,8 @@ Shape3 = tuple[int, int, int]
 class Glow(Flow):
     """Images (B, C, H, W) under L scales of K steps each; forward goes from noise to images.
 
-    context: None, or (channels, height, width) of an image that every network sees, resized to its scale
+    context: None, or (channels, height, width) of an image that every network sees at its scale: squares of pixels as channels
+        where its sides are multiples of the scale's, so that nothing of it is lost, else resized
     lu: 1×1 mixing by triangular factors (`LULinear`), else a plain matrix; ends: maps between the last scale and the data,
         `Squash()` for levels of grey
 
@@ -54,7 +55,7 @@ class Glow(Flow):
         ends: tuple[Bijector, ...] = (),
         dtype: Any = None,
     ) -> None:
-        whole = MultiScale(shape, scales, steps, features, lu, bound, context[0] if context else 0, dtype)
+        whole = MultiScale(shape, scales, steps, features, lu, bound, context, dtype)
         super().__init__([whole.inv, *ends], math.prod(shape), shape, context, dtype)
 
 
@@ -65,7 +66,15 @@ class MultiScale(Bijector):
     """
 
     def __init__(
-        self, shape: Shape3, scales: int, steps: int, features: int, lu: bool, bound: float, context: int, dtype: Any
+        self,
+        shape: Shape3,
+        scales: int,
+        steps: int,
+        features: int,
+        lu: bool,
+        bound: float,
+        context: Shape3 | None,
+        dtype: Any,
     ) -> None:
         super().__init__()
         channels, height, width = shape
@@ -74,10 +83,11 @@ class MultiScale(Bijector):
         self.steps, self.leaving, self.shapes = nn.ModuleList(), nn.ModuleList(), []
         for scale in range(scales):
             channels, height, width = 4 * channels, height // 2, width // 2
-            self.steps.append(Chain(*(_step(channels, features, lu, bound, context, dtype) for _ in range(steps))))
+            seen = _seen(context, height, width)
+            self.steps.append(Chain(*(_step(channels, features, lu, bound, seen, dtype) for _ in range(steps))))
             if scale < scales - 1:
                 half = channels // 2
-                net = ConvNet(half, half, Affine.parameters, features, context, dtype)
+                net = ConvNet(half, half, Affine.parameters, features, seen, dtype)
                 self.leaving.append(Coupling(net, Affine(bound)))
                 self.shapes.append((half, height, width))
                 channels = half
@@ -118,6 +128,14 @@ def _step(channels: int, features: int, lu: bool, bound: float, context: int, dt
     return Chain(ActNorm(channels, dtype), mixing, Coupling(net, Affine(bound)))
 
 
+def _seen(context: Shape3 | None, height: int, width: int) -> int:
+    """How many channels an image has beside maps of these sides."""
+    if context is None:
+        return 0
+    whole = context[1] % height == 0 and context[1] // height == context[2] / width
+    return context[0] * (context[1] // height) ** 2 if whole else context[0]
+
+
 class Squeeze(Bijector):
     """Squares of 2 × 2 pixels become four channels: (B, C, H, W) → (B, 4C, H/2, W/2), volume kept."""
 
@@ -141,7 +159,10 @@ class Squeeze(Bijector):
 
 
 class ConvNet(nn.Module):
-    """θ(x, c): 3×3, 1×1 and 3×3 convolutions, the last starting at 0: (B, C, H, W) → (B, out, H, W, K)"""
+    """θ(x, c): 3×3, 1×1 and 3×3 convolutions, the last starting at 0: (B, C, H, W) → (B, out, H, W, K)
+
+    context: channels of c at the scale of x; more than c has where its squares of pixels become channels
+    """
 
     def __init__(
         self, inputs: int, outputs: int, parameters: int, features: int, context: int = 0, dtype: Any = None
@@ -156,9 +177,15 @@ class ConvNet(nn.Module):
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
         if self.context:
-            x = weft.cat([x, F.interpolate(context, size=x.shape[-2:], mode="area")], 1)
+            x = weft.cat([x, self._at_scale(context, x)], 1)
         found = self.last(weft.relu(self.second(weft.relu(self.first(x)))))
         return found.unflatten(1, (self.outputs, self.each)).movedim(2, -1)
+
+    def _at_scale(self, context: Tensor, x: Tensor) -> Tensor:
+        """(B, C', H', W') → (B, context, H, W)"""
+        if context.shape[1] == self.context:
+            return F.interpolate(context, size=x.shape[-2:], mode="area")
+        return F.pixel_unshuffle(context, context.shape[-2] // x.shape[-2])
 
 
 def inpaint(
@@ -178,13 +205,20 @@ def inpaint(
     Returns the images, and the share of proposals that each chain accepted. Chains start at x as it is, so give hidden
     elements any values in the range of the data; how long chains must be the data decide.
     """
+    drawn, accepted = _chains(flow, x, visible, steps, step, leaps, generator)
+    drawn = drawn if transform is None else transform(drawn)
+    return weft.where(visible, x, drawn), accepted
+
+
+@in_one_plan
+def _chains(
+    flow: Flow, x: Tensor, visible: Tensor, steps: int, step: float, leaps: int, generator: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Where chains over the hidden elements end: like x, 0 where visible, and (B,). Each flow keeps its plans."""
     hidden = (~visible).to(x.dtype)
     kept = x * (1 - hidden)
 
     def energy(h: Tensor) -> Tensor:
         return -flow.log_prob(kept + h * hidden) + 0.5 * ((h * (1 - hidden)) ** 2).flatten(1).sum(1)
 
-    walk = planned(lambda h, generator: hamiltonian(energy, h, steps, step, generator, leaps=leaps))
-    drawn, accepted = walk(x * hidden, generator=generator)
-    drawn = drawn if transform is None else transform(drawn)
-    return kept + drawn * hidden, accepted
+    return hamiltonian(energy, x * hidden, steps, step, generator, leaps=leaps)
