@@ -33,7 +33,8 @@ class Levels(LatentVariableModel):
     """What models with levels share: p(x, z) = p(z_T) Π p(z_t | z_>t) p(x | z), drawn from the top.
 
     codes: how many numbers each level has, the one next to x first
-    A model states `inferred_codes` (q), and what the networks `downward[t]` (of z_t) and `decoder` are given of the codes.
+    A model states q by `evidence` and `posterior_of`, level by level, and what the networks `downward[t]` (of z_t) and
+    `decoder` are given of the codes.
     Shape: x (B, features), z (B, Σ codes)
     """
 
@@ -45,9 +46,16 @@ class Levels(LatentVariableModel):
             raise OptionError(f"{type(self).__name__}: expected at least one level of at least one number, got {codes}")
         self.codes = tuple(codes)
 
+    from_top = False  # whether q draws z_T first
+
+    def evidence(self, x: Tensor) -> Sequence[Tensor]:
+        """What q makes of x before it draws: x itself, or features of every level; (B, …) each"""
+        return [x]
+
     @abstractmethod
-    def inferred_codes(self, x: Tensor, noise: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        """z_1 … z_T ~ q(z | x) from noise (K, B, c_t) each, and log q(z | x) (K, B)"""
+    def posterior_of(self, level: int, evidence: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
+        """What q(z_level | x, codes drawn before it) is, μ and log σ. codes: those before it, in the order of levels,
+        (K, B, c_t) each; → (K or 1, B, 2 · c_level)"""
 
     @abstractmethod
     def above(self, level: int, codes: Sequence[Tensor]) -> Tensor:
@@ -58,11 +66,36 @@ class Levels(LatentVariableModel):
         """What the decoder is given of all codes: (N, Σ)"""
 
     def draws(self, x: Tensor, samples: int = 1, condition: Tensor | None = None, generator: Any = None) -> Draws:
-        noise = [weft.randn(samples, len(x), c, dtype=x.dtype, generator=generator) for c in self.codes]
-        codes, log_posterior = self.inferred_codes(x, noise)
+        codes, log_posterior = self.inferred_codes(self.evidence(x), self.noise(x, samples, generator))
         z = weft.cat(codes, -1)  # (K, B, Σ codes)
         log_likelihood = self.likelihood.log_prob(self.said(z.flatten(0, 1)), x)
         return Draws(z, log_likelihood, self.log_prior(codes), log_posterior)
+
+    def noise(self, x: Tensor, samples: int, generator: Any = None) -> list[Tensor]:
+        """ε of every level: (K, B, c_t) each"""
+        return [weft.randn(samples, len(x), c, dtype=x.dtype, generator=generator) for c in self.codes]
+
+    def inferred_codes(self, evidence: Sequence[Tensor], noise: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """z_1 … z_T ~ q(z | x) from noise (K, B, c_t) each, and log q(z | x) (K, B)"""
+        codes: list[Tensor] = []
+        total: Any = 0.0
+        for level in self._order:
+            z, log_prob = NORMAL.draw(self.posterior_of(level, evidence, codes), noise[level])
+            codes.insert(0 if self.from_top else len(codes), z)
+            total = total + log_prob
+        return codes, total
+
+    def log_posterior(self, evidence: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
+        """log q(z | x) of any codes: (K, B, c_t) each → (K, B)"""
+        total: Any = 0.0
+        for level in self._order:
+            before = codes[level + 1 :] if self.from_top else codes[:level]
+            total = total + NORMAL.log_prob(self.posterior_of(level, evidence, before), codes[level])
+        return total
+
+    @property
+    def _order(self) -> Sequence[int]:
+        return range(len(self.codes))[::-1] if self.from_top else range(len(self.codes))
 
     def log_prior(self, codes: Sequence[Tensor]) -> Tensor:
         """log p(z_T) + Σ_t log p(z_t | z_>t): (K, B, c_t) each → (K, B)"""
@@ -91,7 +124,7 @@ class Levels(LatentVariableModel):
         """The means of q level by level, each given the means before it: (B, features) → (B, Σ codes)"""
         self._given(len(x), condition)
         quiet = [weft.zeros(1, len(x), c, dtype=x.dtype) for c in self.codes]
-        return weft.cat(self.inferred_codes(x, quiet)[0], -1).squeeze(0)
+        return weft.cat(self.inferred_codes(self.evidence(x), quiet)[0], -1).squeeze(0)
 
 
 class MarkovLevels(Levels):
@@ -131,13 +164,8 @@ class MarkovVAE(MarkovLevels):
         self.downward = nn.ModuleList([make(b, 2 * a) for a, b in itertools.pairwise(codes)])
         self.decoder = make(codes[0], features * self.likelihood.numbers)
 
-    def inferred_codes(self, x: Tensor, noise: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        codes, seen, total = [], x.unsqueeze(0), 0.0
-        for network, epsilon in zip(self.upward, noise, strict=True):
-            seen, log_prob = NORMAL.draw(_rowwise(network, seen), epsilon)
-            codes.append(seen)
-            total = total + log_prob
-        return codes, total
+    def posterior_of(self, level: int, evidence: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
+        return _rowwise(self.upward[level], codes[-1] if codes else evidence[0].unsqueeze(0))
 
 
 class HierarchicalVAE(Levels):
@@ -164,14 +192,11 @@ class HierarchicalVAE(Levels):
         self.downward = nn.ModuleList([make(sum(codes[t + 1 :]), 2 * codes[t]) for t in levels[:-1]])
         self.decoder = make(sum(codes), features * self.likelihood.numbers)
 
-    def inferred_codes(self, x: Tensor, noise: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        codes, seen, total = [], x.unsqueeze(0), 0.0
-        for network, epsilon in zip(self.upward, noise, strict=True):
-            z, log_prob = NORMAL.draw(_rowwise(network, seen), epsilon)
-            codes.append(z)
-            seen = weft.cat([seen.expand(len(z), *seen.shape[1:]), z], -1)
-            total = total + log_prob
-        return codes, total
+    def posterior_of(self, level: int, evidence: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
+        seen = evidence[0].unsqueeze(0)
+        if codes:
+            seen = weft.cat([seen.expand(len(codes[0]), *seen.shape[1:]), *codes], -1)
+        return _rowwise(self.upward[level], seen)
 
     def above(self, level: int, codes: Sequence[Tensor]) -> Tensor:
         return weft.cat(list(codes), -1)

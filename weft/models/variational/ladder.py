@@ -29,6 +29,8 @@ class LadderVAE(MarkovLevels):
     hidden: units of each layer, of every network
     """
 
+    from_top = True
+
     def __init__(
         self,
         features: int,
@@ -48,18 +50,17 @@ class LadderVAE(MarkovLevels):
         self.downward = nn.ModuleList([make(b, 2 * a) for a, b in itertools.pairwise(codes)])
         self.decoder = make(codes[0], features * self.likelihood.numbers)
 
-    def inferred_codes(self, x: Tensor, noise: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        evidence, d = [], x
+    def evidence(self, x: Tensor) -> Sequence[Tensor]:
+        found, d = [], x
         for step, say in zip(self.climb, self.upward, strict=True):
             d = step(d)
-            evidence.append(say(d))  # (B, 2 · c_t)
-        z, total = NORMAL.draw(evidence[-1], noise[-1])
-        codes = [z]
-        for level in reversed(range(len(evidence) - 1)):
-            z, log_prob = NORMAL.draw(combined(evidence[level], self.prior_of(level, codes)), noise[level])
-            codes.insert(0, z)
-            total = total + log_prob
-        return codes, total
+            found.append(say(d))  # (B, 2 · c_t)
+        return found
+
+    def posterior_of(self, level: int, evidence: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
+        if not codes:
+            return evidence[level].unsqueeze(0)
+        return combined(evidence[level], self.prior_of(level, codes))
 
 
 def combined(first: Tensor, second: Tensor) -> Tensor:

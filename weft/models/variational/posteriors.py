@@ -17,7 +17,7 @@ from ...errors import OptionError, UnsupportedError
 from ...tensor import Tensor
 from .priors import Prior, standard_log_prob
 
-__all__ = ["DiagonalGaussian", "FullGaussian", "Posterior", "posterior_named"]
+__all__ = ["DiagonalGaussian", "FullGaussian", "Posterior", "held", "posterior_named"]
 
 F = nn.functional
 LEAST_LOG_SCALE = -10.0  # of a posterior: narrower ones would only be rounding
@@ -54,6 +54,13 @@ class Posterior(nn.Module):
     def log_prob(self, said: Tensor, z: Tensor) -> Tensor:
         """log q(z | x) of any z: (B, size), (K, B, code) → (K, B)"""
         return self.distribution(said).log_prob(z)
+
+    def path_draw(self, said: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """z as `draw` has it, and log q(z | x) as a function of z alone: what the encoder said is held."""
+        if any(True for _ in self.parameters()):
+            raise UnsupportedError(f"{type(self).__name__} has weights of its own, and no path_draw that holds them")
+        z, _ = self.draw(said, noise)
+        return z, self.log_prob(said.detach(), z)
 
     def kl(self, said: Tensor, prior: Prior, condition: Tensor | None = None) -> Tensor:
         """KL(q(z | x) ‖ p(z)) in closed form: (B, size) → (B,)"""
@@ -125,6 +132,11 @@ class FullGaussian(Posterior):
         spread = ((factor / wide.scale.unsqueeze(-1)) ** 2).sum((-2, -1))
         distance = (((mean - wide.loc) / wide.scale) ** 2).sum(-1)
         return 0.5 * (spread + distance - mean.shape[-1]) - _log_det(factor) + wide.scale.log().sum(-1)
+
+
+def held(value: Tensor, slope: Tensor, z: Tensor) -> Tensor:
+    """A function of z alone with this value and this gradient here, of which nothing else is moved: (K, B), z's shape"""
+    return value.detach() + ((z - z.detach()) * slope.detach()).sum(-1)
 
 
 def _log_det(factor: Tensor) -> Tensor:
