@@ -179,6 +179,38 @@ def test_contractions_stay_below_their_bound_and_draws_come_back():
     np.testing.assert_allclose((ahead @ back).detach().numpy(), np.eye(2), atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "plan"])
+def test_draws_of_residual_flows_tell_every_weight_its_gradient(compiled):
+    """Through the inverse, that is the fixed point: against differences, for weights, biases and the context."""
+    flow = filled(ResidualFlow(2, (8,), 2, bound=0.7, context=3, **DOUBLE), 2.0).eval()
+    for module in flow.modules():
+        if hasattr(module, "iterate"):
+            module.iterate(200)
+    z = weft.randn(20, 2, **DOUBLE, generator=seeded())
+    c = weft.randn(20, 3, **DOUBLE, generator=seeded(1)).requires_grad_()
+
+    def loss():
+        x, volume = flow.bijector(z, c)
+        return ((x**2).sum(1) - volume).mean()
+
+    def step():
+        loss().backward()
+
+    (weft.compile(step) if compiled else step)()
+    for value in (c, *flow.parameters()):
+        slopes = value.grad.flatten()
+        place, width = int(slopes.abs().argmax()), 1e-6
+        with weft.no_grad():
+            flat = value.view(-1)
+            start = flat[place].item()
+            sides = []
+            for moved in (start + width, start - width):
+                flat[place] = moved
+                sides.append(loss().item())
+            flat[place] = start
+        assert slopes[place].item() == pytest.approx((sides[0] - sides[1]) / (2 * width), rel=1e-5)
+
+
 def test_continuous_flow_of_a_linear_field_is_the_matrix_exponential():
     """dx/dt = A x: x(1) = e^A x, log|det| = tr A."""
     matrix = weft.tensor([[0.3, -0.5], [0.2, -0.7]], **DOUBLE)

@@ -10,6 +10,7 @@ from typing import Any
 import weft
 
 from ... import nn
+from ...autograd.implicit import fixed_point
 from ...errors import OptionError
 from ...tape.modes import mode
 from ...tensor import Tensor
@@ -97,9 +98,47 @@ class Residual(Bijector):
 
     def inverse(self, y: Tensor, context: Tensor | None = None) -> Pair:
         self.settle()
+        x = self._solved(y, context)
+        return x, -LOG_DETS[self.log_det](lambda x: self.contraction(x, context), x)
+
+    def _solved(self, y: Tensor, context: Tensor | None) -> Tensor:
+        """x = y − g(x), with its gradient by the implicit function theorem where one may be asked for.
+
+        In plans the last turn alone is differentiated, at the x that was found, and the gradient that comes to it, w, is
+        made u = w − (∂g)ᵀ u first, by the same iteration. Eager code also has derivatives of higher order.
+        """
+        names, weights = zip(*self.named_parameters(prefix="block"), strict=True)
+        others = (y, *weights) if context is None else (y, *weights, context)
+        wanted = mode.grad and any(p.requires_grad for p in others)
+        if wanted and mode.interpreter is None:
+            whole = _Contraction(self)
+
+            def turn(x: Tensor, y: Tensor, *given: Tensor) -> Tensor:
+                seen = given[len(names) :] or (None,)
+                return y - weft.func.functional_call(whole, dict(zip(names, given, strict=False)), (x, *seen))
+
+            return fixed_point(turn, y.detach(), *others, max_iter=2000)
+        if not y.numel():
+            return y
         g = lambda x: self.contraction(x, context)
-        x = _solved(g, y, [*self.parameters(), *([] if context is None else [context])])
-        return x, -LOG_DETS[self.log_det](g, x)
+        with weft.no_grad():
+            x = _settled(lambda x: y - g(x), y).detach()
+        if not wanted:
+            return x
+        found = y - g(x)
+        found.register_hook(lambda w: _settled(lambda u: w - _pulled(g, x, u), w))
+        return found
+
+
+class _Contraction(nn.Module):
+    """g of a block as a module, for calls with other weights."""
+
+    def __init__(self, block: Residual) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Tensor, context: Tensor | None) -> Tensor:
+        return self.block.contraction(x, context)
 
 
 class ResidualFlow(Flow):
@@ -170,13 +209,9 @@ def _pulled(g: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
     return weft.func.vjp(g, x)[1](v)[0]
 
 
-def _solved(g: Callable[[Tensor], Tensor], y: Tensor, params: list[Tensor]) -> Tensor:
-    """x = y − g(x), with its gradient by the implicit function theorem where one may be asked for."""
-    if mode.grad and mode.interpreter is None and any(p.requires_grad for p in (y, *params)):
-        from ...autograd.implicit import fixed_point
-
-        return fixed_point(lambda x, y, *_: y - g(x), y.detach(), y, *params, max_iter=2000)
-    least = 4 * weft.finfo(y.dtype).eps
+def _settled(step: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
+    """x = step(x) of a contraction, from `start` on: like it"""
+    least = 4 * weft.finfo(start.dtype).eps
 
     def going(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         x, before, turn = state
@@ -184,10 +219,6 @@ def _solved(g: Callable[[Tensor], Tensor], y: Tensor, params: list[Tensor]) -> T
 
     def turn(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         x, _, number = state
-        return y - g(x), x, number + 1
+        return step(x), x, number + 1
 
-    if not y.numel():
-        return y
-    with weft.no_grad():
-        start = (y - g(y), y, weft.zeros((), dtype=weft.int64))
-        return weft.while_loop(going, turn, start)[0]
+    return weft.while_loop(going, turn, (step(start), start, weft.zeros((), dtype=weft.int64)))[0]
