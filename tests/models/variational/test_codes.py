@@ -20,18 +20,24 @@ from weft.models.variational import (
     ELBO,
     VAE,
     CollapseMonitor,
+    ConditionalVAE,
+    ConvolutionalVQVAE,
     DenseGumbelVAE,
     DenseVAE,
     DenseVampVAE,
     FlowSampler,
     GaussianMixture,
+    HierarchicalVAE,
     InfoELBO,
+    LadderVAE,
+    MarkovVAE,
     MixtureSampler,
     PriorSampler,
     VampPrior,
     active_units,
     check_elbo,
     code_report,
+    flow_posterior,
 )
 from weft.train import Task, Trainer
 
@@ -204,8 +210,65 @@ def test_check_elbo_passes_sound_models_and_finds_collapse():
     with pytest.raises(ConditionError, match="collapsed: 0 of 2 units"):
         check_elbo(dead, x)
     assert check_elbo(dead, x, may_collapse=True).collapsed
-    with pytest.raises(UnsupportedError, match="DenseGumbelVAE"):
-        code_report(DenseGumbelVAE(6, (5,), 2, 2), x)
+    with pytest.raises(UnsupportedError, match="got Linear"):
+        code_report(nn.Linear(6, 2), x)
+
+
+OTHERS = {
+    "planar": lambda: DenseVAE(6, (5,), 2, posterior=flow_posterior("planar", 2, 2, 3)),
+    "iaf": lambda: DenseVAE(6, (5,), 2, posterior=flow_posterior("iaf", 2, 1, 3, 8)),
+    "markov": lambda: MarkovVAE(6, (5,), (3, 2)),
+    "hierarchical": lambda: HierarchicalVAE(6, (5,), (3, 2)),
+    "ladder": lambda: LadderVAE(6, (5,), (3, 2)).eval(),
+    "gumbel": lambda: DenseGumbelVAE(6, (5,), 2, 3),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+def test_check_elbo_takes_every_model_with_codes(make):
+    """Sound ones pass; a divergence that lacks three nats is found."""
+    model, x = make(), bits(24)
+    check_elbo(model, x, may_collapse=True)
+    whole = type(model).draws
+
+    class Short(type(model)):
+        def terms(self, x, condition=None, samples=1, generator=None):
+            found = whole(self, x, samples, condition, generator)
+            return found.log_likelihood.mean(0), (found.log_posterior - found.log_prior).mean(0) - 3
+
+    model.__class__ = Short
+    with pytest.raises(ConditionError, match="standard errors apart"):
+        check_elbo(model, x, may_collapse=True)
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+def test_densities_of_codes_under_other_examples(make):
+    """Under its own example a code has the density that it was drawn with; information lies between 0 and log N."""
+    model, x = make(), bits(8)
+    found = model.draws(x, 1)
+    every = model.pairwise_log_posterior(found.z[0], x)
+    weft.testing.assert_close(every.diagonal(), found.log_posterior[0], atol=1e-3, rtol=1e-3)
+    one = model.pairwise_log_posterior(found.z[0, 2:3], x[5:6])
+    weft.testing.assert_close(every[2, 5], one[0, 0], atol=1e-4, rtol=1e-4)
+
+
+def test_codes_that_are_numbers_say_which_kind_an_example_is():
+    """Hard codes: the information is the entropy of how often each code is used, exactly."""
+    model = ConvolutionalVQVAE((1, 8, 8), 4, 3, 4).eval()
+    x = weft.rand(12, 1, 8, 8).round()
+    codes = model.codes(x).flatten(1).numpy()
+    shares = np.unique(codes, axis=0, return_counts=True)[1] / 12
+    report = code_report(model, x)
+    assert report.mutual_information == pytest.approx(-(shares * np.log(shares)).sum(), abs=1e-5)
+    assert report.kl == pytest.approx(4 * math.log(4), rel=1e-6)
+
+
+def test_codes_of_conditional_models_are_looked_at_with_their_conditions():
+    model, x, y = ConditionalVAE(6, (5,), 2, conditions=3), bits(24), weft.arange(24) % 3
+    report = check_elbo(model, x, y, may_collapse=True)
+    assert report.mutual_information + report.marginal_kl == pytest.approx(report.kl, abs=8 * report.error + 1e-3)
+    with pytest.raises(Exception, match="condition"):
+        code_report(model, x)
 
 
 class MeanOverPixels(VAE):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import weft
 
 from ... import nn
-from ...errors import OptionError, ShapeError
+from ...errors import OptionError, ShapeError, UnsupportedError
 from ...tensor import Tensor
 from ..autoregressive.heads import Head
 from ..classical.mlp import MLP
@@ -49,7 +49,10 @@ class LatentVariableModel(GenerativeModel):
     """A model that states `draws` and `prior_draws`; bounds, the loss and samples follow.
 
     objective: what `loss` maximises, (model, x, condition, generator) → (B,); by default the ELBO
+    closed_form: whether `terms` computes KL(q(z | x) ‖ p(z)) rather than drawing it
     """
+
+    closed_form = False
 
     def __init__(
         self, likelihood: str | Head | Likelihood, objective: Objective | None, conditions: Conditions | None = None
@@ -70,6 +73,10 @@ class LatentVariableModel(GenerativeModel):
     @abstractmethod
     def said(self, z: Tensor, condition: Tensor | None = None) -> Tensor:
         """What the decoder says: (N, code) → (N, P · e₁, …)"""
+
+    def pairwise_log_posterior(self, z: Tensor, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        """log q(z | x) of every code under every example: (M, *code), (N, *event) → (M, N)"""
+        raise UnsupportedError(f"{type(self).__name__} does not say how likely a code is under another example")
 
     def terms(
         self, x: Tensor, condition: Tensor | None = None, samples: int = 1, generator: Any = None
@@ -244,6 +251,9 @@ class VAE(LatentVariableModel):
         noise = self.posterior.noise((samples, len(x), self.code), said.dtype, generator)
         z, log_posterior = self.posterior.draw(said, noise)
         return Draws(z, self.log_likelihood(z, x, condition), self.prior.log_prob(z, condition), log_posterior)
+
+    def pairwise_log_posterior(self, z: Tensor, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        return self.posterior.log_prob(self.inferred(x, condition), z.unsqueeze(1))
 
     def log_likelihood(self, z: Tensor, x: Tensor, condition: Tensor | None = None) -> Tensor:
         """log p(x | z) of K codes an example: (K, B, code), (B, *event) → (K, B)"""

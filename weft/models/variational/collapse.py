@@ -17,7 +17,8 @@ import weft
 from ...errors import ConditionError, UnsupportedError
 from ...tensor import Tensor
 from ...train.callbacks.base import Callback
-from .base import VAE
+from .base import VAE, LatentVariableModel
+from .priors import StandardNormal
 
 __all__ = ["CodeReport", "CollapseMonitor", "active_units", "check_elbo", "code_report", "kl_per_dimension"]
 
@@ -58,33 +59,40 @@ class CodeReport:
 
 
 @weft.no_grad()
-def active_units(model: VAE, x: Tensor, least: float = ACTIVE) -> Tensor:
+def active_units(
+    model: LatentVariableModel, x: Tensor, least: float = ACTIVE, condition: Tensor | None = None
+) -> Tensor:
     """Which numbers of a code depend on x: Var over x of E[z | x] above `least`. (N, *event) → (code,) of bool"""
-    return model.encode(x).var(0) > least
+    return model.encode(x, condition).flatten(1).var(0) > least
 
 
 @weft.no_grad()
-def kl_per_dimension(model: VAE, x: Tensor) -> Tensor | None:
-    """KL(q(zⱼ | x) ‖ N(0, 1)), the mean over x; None for posteriors whose elements depend on each other: (code,)"""
-    if not hasattr(model.posterior, "split") or not model.closed_form:
+def kl_per_dimension(model: LatentVariableModel, x: Tensor, condition: Tensor | None = None) -> Tensor | None:
+    """KL(q(zⱼ | x) ‖ N(0, 1)), the mean over x; None for posteriors whose elements depend on each other, for other priors, and
+    for codes that are not one level of numbers: (code,)"""
+    if not isinstance(model, VAE) or not hasattr(model.posterior, "split") or not model.closed_form:
         return None
-    mean, log_scale = model.posterior.split(model.inferred(x))
+    if not isinstance(model.prior, StandardNormal):
+        return None
+    mean, log_scale = model.posterior.split(model.inferred(x, model._checked(x, condition)))
     if log_scale.shape != mean.shape:
         return None
     return (0.5 * (mean**2 + (2 * log_scale).exp() - 1) - log_scale).mean(0)
 
 
 @weft.no_grad()
-def code_report(model: VAE, x: Tensor, samples: int = 16, generator: Any = None) -> CodeReport:
+def code_report(
+    model: LatentVariableModel, x: Tensor, samples: int = 16, generator: Any = None, condition: Tensor | None = None
+) -> CodeReport:
     """The ELBO of these examples taken apart. x: (N, *event), all of them at once; N² · samples densities are computed"""
-    if not isinstance(model, VAE):
-        raise UnsupportedError(f"code_report: expected a VAE with one posterior, got {type(model).__name__}")
-    said = model.inferred(x)
-    found = model.draws_of(said, x, samples, None, generator)
+    if not isinstance(model, LatentVariableModel):
+        raise UnsupportedError(f"code_report: expected a model with a q(z | x), got {type(model).__name__}")
+    given = model._checked(x, condition)
+    found = model.draws(x, samples, given, generator)
     reconstruction, kl = found.log_likelihood.mean(), (found.log_posterior - found.log_prior).mean()
     if model.closed_form:
-        kl = model.posterior.kl(said, model.prior).mean()
-    every = model.posterior.log_prob(said, found.z.flatten(0, 1).unsqueeze(1))  # (K · N, N): each z under each example
+        kl = model.terms(x, given, 1, generator)[1].mean()
+    every = model.pairwise_log_posterior(found.z.flatten(0, 1), x, given)  # (K · N, N): each z under each example
     mixed = (every.logsumexp(1) - math.log(len(x))).reshape(samples, len(x))  # log q(z)
     information, marginal = found.log_posterior - mixed, mixed - found.log_prior
     error = marginal.flatten().std().item() / math.sqrt(marginal.numel()) if marginal.numel() > 1 else math.inf
@@ -95,31 +103,34 @@ def code_report(model: VAE, x: Tensor, samples: int = 16, generator: Any = None)
         mutual_information=information.mean().item(),
         marginal_kl=marginal.mean().item(),
         error=error,
-        kl_per_dimension=kl_per_dimension(model, x),
-        active=active_units(model, x),
+        kl_per_dimension=kl_per_dimension(model, x, condition),
+        active=active_units(model, x, condition=condition),
     )
 
 
 def check_elbo(
-    model: VAE,
+    model: LatentVariableModel,
     x: Tensor,
+    condition: Tensor | None = None,
     *,
     samples: int = 64,
     deviations: float = 5.0,
     may_collapse: bool = False,
     generator: Any = None,
 ) -> CodeReport:
-    """The parts of a VAE's bound on these examples, which must fit each other; codes must say something about x.
+    """The parts of a model's bound on these examples, which must fit each other; codes must say something about x.
+
+    For VAEs with any posterior, levels of codes, and codes that are whole numbers.
 
     Compared, each within `deviations` standard errors of what is drawn: `elbo` with reconstruction − KL in nats an example (a
     mean over pixels beside a summed KL, or a forgotten weight, shows here); the KL in closed form with the drawn one;
     mutual information with its limits 0 and log N. A collapsed posterior is an error unless `may_collapse`.
     """
     with weft.no_grad():
-        found = model.draws(x, samples, None, generator)
+        found = model.draws(x, samples, model._checked(x, condition), generator)
         drawn = (found.log_posterior - found.log_prior).mean(1)
-        own = weft.stack([model.elbo(x, generator=generator).mean() for _ in range(samples)])
-    report = code_report(model, x, min(samples, 16), generator)
+        own = weft.stack([model.elbo(x, condition, generator=generator).mean() for _ in range(samples)])
+    report = code_report(model, x, min(samples, 16), generator, condition)
     _agree("elbo(x) and log p(x, z) − log q(z | x) of draws", own, found.log_weight.mean(1), deviations)
     if model.closed_form:
         closed = weft.full((samples,), report.kl, dtype=drawn.dtype)
@@ -153,7 +164,7 @@ def _agree(what: str, first: Tensor, second: Tensor, deviations: float) -> None:
 class CollapseMonitor(Callback):
     """Logs active_units, code_information and the least and largest KL of a dimension after every validation.
 
-    x: examples to look at, (N, *event), a few hundred of the validation set; model: the name of the VAE in the task
+    x: examples to look at, (N, *event), a few hundred of the validation set; model: the name of the model in the task
     warn: whether to say so in the log of the run when codes have stopped to say anything
     Beside `EMA` it looks at the averages if it comes first, at the trained weights if it comes after.
     """

@@ -73,6 +73,7 @@ class FlowPosterior(Posterior):
     def log_prob(self, said: Tensor, z: Tensor) -> Tensor:
         """By the way back through the flow: quick for planar and radial maps, code passes for each IAF."""
         start, context = self._split(said)
+        z = z.expand(len(z), len(said), z.shape[-1])
         back, volume = self.flow.inverse(z.flatten(0, 1), self._repeated(context, len(z)))
         return self.start.log_prob(start, back.reshape(z.shape)) + volume.reshape(z.shape[:-1])
 

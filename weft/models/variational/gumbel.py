@@ -55,6 +55,7 @@ class GumbelVAE(LatentVariableModel):
     """
 
     steps: Tensor
+    closed_form = True
 
     def __init__(
         self,
@@ -124,6 +125,9 @@ class GumbelVAE(LatentVariableModel):
         log_prior = weft.full(log_posterior.shape, -self.variables * math.log(self.classes), dtype=logits.dtype)
         z = z.flatten(2)  # (S, B, N · K)
         return Draws(z, self.likelihood.log_prob(self.said(z.flatten(0, 1)), x), log_prior, log_posterior)
+
+    def pairwise_log_posterior(self, z: Tensor, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        return z @ self.logits(x).flatten(1).mT
 
     def terms(
         self, x: Tensor, condition: Tensor | None = None, samples: int = 1, generator: Any = None

@@ -93,6 +93,11 @@ class Levels(LatentVariableModel):
             total = total + NORMAL.log_prob(self.posterior_of(level, evidence, before), codes[level])
         return total
 
+    def pairwise_log_posterior(self, z: Tensor, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        evidence, codes = self.evidence(x), z.unsqueeze(1).split(list(self.codes), -1)  # (M, 1, c_t) each
+        rows = [self.log_posterior([e[i : i + 1] for e in evidence], codes) for i in range(len(x))]
+        return weft.cat(rows, 1)
+
     @property
     def _order(self) -> Sequence[int]:
         return range(len(self.codes))[::-1] if self.from_top else range(len(self.codes))

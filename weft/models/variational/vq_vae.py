@@ -100,6 +100,11 @@ class VQVAE(LatentVariableModel):
         )
         return Draws(z.expand(samples, *z.shape), *(part.expand(samples, len(x)) for part in parts))
 
+    def pairwise_log_posterior(self, z: Tensor, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        """0 where they have the same code, −∞ elsewhere."""
+        same = (z.unsqueeze(1) == self.encode(x)).flatten(2).all(-1)
+        return weft.where(same, 0.0, -weft.inf).to(x.dtype)
+
     def prior_draws(self, n: int, condition: Tensor | None = None, generator: Any = None) -> Tensor:
         return self.as_maps(self.quantizer.lookup(self.prior.draw(n, generator)))
 
