@@ -18,7 +18,7 @@ from weft import graphs as G
 from weft.data import ArrayWriter
 from weft.graphs.nn import SAGEConv
 
-NODES, PIECE, PIECES, CLASSES, WIDTH = 1_000_000, 1_000_000, 10, 8, 128
+NODES, PIECE, PIECES, CLASSES, WIDTH, BATCH = 1_000_000, 1_000_000, 10, 8, 128, 512
 
 
 def pieces():
@@ -53,7 +53,7 @@ class Network(weft.nn.Module):
 
     def forward(self, graph: G.Graph) -> weft.Tensor:
         hidden = self.first(graph.x, graph.edge_index).relu()
-        return self.second(hidden, graph.edge_index)[: graph.batch_size]
+        return self.second(hidden, graph.edge_index)[:BATCH]
 
 
 def main(folder: pathlib.Path) -> dict[str, float]:
@@ -65,21 +65,27 @@ def main(folder: pathlib.Path) -> dict[str, float]:
     model = Network()
     optimizer = weft.optim.Adam(model.parameters(), lr=0.01)
     order = weft.Generator().manual_seed(1).permutation(NODES)
-    losses = []
-    for batch in G.NeighborLoader(graph, [10, 5], order[: 512 * 40], batch_size=512, seed=0):
+
+    @weft.compile
+    def step(batch: G.Graph) -> weft.Tensor:
         optimizer.zero_grad()
-        loss = weft.nn.functional.cross_entropy(model(batch), batch.y[: batch.batch_size])
+        loss = weft.nn.functional.cross_entropy(model(batch), batch.y[:BATCH])
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
-    with weft.no_grad():
-        right = [
-            (model(batch).argmax(1) == batch.y[: batch.batch_size]).float().mean().item()
-            for batch in G.NeighborLoader(graph, [10, 5], order[-4096:], batch_size=512, seed=1)
-        ]
+        return loss.detach()
+
+    @weft.compile
+    def asked(batch: G.Graph) -> weft.Tensor:
+        with weft.no_grad():
+            return (model(batch).argmax(1) == batch.y[:BATCH]).float().mean()
+
+    batches = lambda nodes, seed: G.NeighborLoader(graph, [10, 5], nodes, BATCH, seed=seed, padded=True)
+    losses = [step(batch).item() for batch in batches(order[: BATCH * 40], 0)]
+    right = [asked(batch).item() for batch in batches(order[-8 * BATCH :], 1)]
     files = sum(path.stat().st_size for path in folder.rglob("*.npy"))
     return {
         "edges": graph.num_edges,
+        "traces": sum(map(len, step.plans.values())),
         "files_mb": files / 1e6,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
         "first_loss": losses[0],

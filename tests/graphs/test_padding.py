@@ -9,7 +9,7 @@ import weft
 from weft import graphs as G
 from weft import nn
 from weft.errors import OptionError, ShapeError
-from weft.graphs.nn import BatchNorm
+from weft.graphs.nn import BatchNorm, GATConv, GINConv, SAGEConv
 from weft.models.graphs import GIN
 from weft.nn import functional as F
 
@@ -85,6 +85,73 @@ def test_sampled_neighbourhoods_have_few_sizes():
     full = [G.padded(batch) for batch in loader]
     assert len({(b.num_nodes, b.num_edges) for b in full}) < len({(b.num_nodes, b.num_edges) for b in loader})
     assert sorted(int(v) for b in full for v in b.x[b.input_mask].flatten()) == list(range(64))
+
+
+class Two(nn.Module):
+    """Two layers, and one step of learning from a sampled batch."""
+
+    def __init__(self, layer):
+        super().__init__()
+        weft.manual_seed(0)
+        self.first, self.second = layer(3, 4), layer(4, 2)
+        self.optimizer = weft.optim.Adam(self.parameters(), lr=0.05)
+
+    def forward(self, graph):
+        return self.second(self.first(graph.x, graph.edge_index).tanh(), graph.edge_index)
+
+    def step(self, graph, count, weight):
+        losses = F.cross_entropy(self(graph)[:count], graph.y[:count], reduction="none")
+        loss = (losses * weight).sum() / weight.sum()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+LAYERS = {"sage": SAGEConv, "gat": GATConv, "gin": lambda i, o: GINConv(nn.Linear(i, o))}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("stored", [False, True])
+def test_training_by_neighbour_sampling_is_traced_once(name, stored, tmp_path):
+    """An epoch with a smaller last batch: the losses are those of batches as they are, in eager mode."""
+    rng = np.random.default_rng(0)
+    graph = G.erdos_renyi(43, 0.2, directed=True, seed=1)
+    graph = graph.replace(
+        x=weft.tensor(rng.standard_normal((43, 3)).astype(np.float32)), y=weft.tensor(rng.integers(0, 2, 43))
+    )
+    graph = G.write_graph(tmp_path, graph) if stored else graph
+    options = {"num_neighbors": [3, 2], "batch_size": 8, "shuffle": True, "seed": 4}
+    loader = G.NeighborLoader(graph, **options, padded=True)
+    eager, model = Two(LAYERS[name]), Two(LAYERS[name])
+    step = weft.compile(lambda batch: model.step(batch, 8, batch.input_mask[:8].float()))
+    for batch, plain in zip(loader, G.NeighborLoader(graph, **options), strict=True):
+        assert (batch.num_nodes, batch.num_edges) == loader.sizes and plain.num_nodes < loader.sizes[0]
+        assert batch.input_id[batch.input_mask[:8]].tolist() == plain.input_id.tolist()
+        expected = eager.step(plain, plain.batch_size, weft.ones(plain.batch_size))
+        assert step(batch).item() == pytest.approx(expected.item(), rel=1e-4)
+    assert sum(map(len, step.plans.values())) == 1
+
+
+@pytest.mark.parametrize("fanouts", [[2], [-1], [2, -1], [5, 5, 5], [0, 3], [-1, -1, -1]])
+@pytest.mark.parametrize("replace", [False, True])
+def test_no_sampled_batch_exceeds_the_size_that_is_foreseen(fanouts, replace):
+    for graph in (
+        G.erdos_renyi(30, 0.3, directed=True, seed=2),
+        G.ring(30),
+        G.from_edge_list([(i, 0) for i in range(9)]),
+    ):
+        for size in (1, 4, 40):
+            loader = G.NeighborLoader(graph, fanouts, None, size, replace=replace, padded=True, seed=0)
+            assert {(b.num_nodes, b.num_edges) for b in loader} == {loader.sizes}
+            assert loader.sizes[0] <= graph.num_nodes + 1
+
+
+def test_sizes_of_sampled_batches_may_be_given():
+    loader = G.NeighborLoader(G.ring(20), [2], batch_size=2, padded=(9, 6))
+    assert loader.sizes == (9, 6) and {(b.num_nodes, b.num_edges) for b in loader} == {(9, 6)}
+    with pytest.raises(OptionError, match="num_nodes"):
+        next(iter(G.NeighborLoader(G.ring(20), [2, 2], batch_size=2, padded=(5, 20))))
 
 
 @pytest.mark.parametrize(

@@ -241,5 +241,5 @@ def test_ten_million_edges_on_disk_train_within_one_gigabyte(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
-    assert found["edges"] == 10_000_000 and found["files_mb"] > 500
+    assert found["edges"] == 10_000_000 and found["files_mb"] > 500 and found["traces"] == 1
     assert found["peak_mb"] < 1000 and found["last_loss"] < 0.5 * found["first_loss"] and found["accuracy"] > 0.85

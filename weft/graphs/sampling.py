@@ -15,6 +15,7 @@ from ..data.loader import DataLoader as Loader
 from ..errors import OptionError
 from ..tensor import Tensor, wrap
 from .edges import chosen_nodes
+from .padding import padded as filled_up
 from .stored import StoredGraph
 
 __all__ = ["NeighborLoader", "sample_neighbors"]
@@ -34,12 +35,18 @@ class NeighborLoader(Loader):
     input_nodes: numbers of nodes or a mask; all nodes if not given
     batch_size: how many input nodes to a batch; shuffle: in a new order in every epoch
     replace: draw with replacement
+    padded: all batches of one size, so that a compiled step is traced once: of (nodes, edges), or with True of the most that
+        a batch can have. As of `weft.graphs.padded`: what was added is what `node_mask` and `edge_mask` say. The nodes of the
+        batch are those of `input_mask`, the last batch may have fewer; input_id goes on with −1; `sizes` says the size
     options: what else `weft.data.DataLoader` takes; with a seed, the same batches on any number of workers
 
     >>> loader = weft.graphs.NeighborLoader(weft.graphs.ring(8), [1, 1], weft.tensor([3]))
     >>> batch = next(iter(loader))
     >>> batch.n_id[0].item(), batch.batch_size, batch.num_edges <= 2
     (3, 1, True)
+    >>> loader = weft.graphs.NeighborLoader(weft.graphs.ring(8), [2], batch_size=3, padded=True)
+    >>> [(batch.num_nodes, batch.num_edges, batch.input_id.tolist()) for batch in loader]
+    [(9, 6, [0, 1, 2]), (9, 6, [3, 4, 5]), (9, 6, [6, 7, -1])]
     """
 
     def __init__(
@@ -51,6 +58,7 @@ class NeighborLoader(Loader):
         shuffle: bool = False,
         *,
         replace: bool = False,
+        padded: bool | tuple[int, int] = False,
         **options: Any,
     ) -> None:
         if not len(num_neighbors) or min(num_neighbors) < -1:
@@ -59,20 +67,42 @@ class NeighborLoader(Loader):
         if nodes.size and nodes.max() >= data.num_nodes:
             raise OptionError(f"NeighborLoader: expected input nodes below {data.num_nodes}, got {nodes.max()}")
         seeds = TensorDataset(wrap(nodes), wrap(np.arange(len(nodes))))
-        transform = _Sampled(_Held(data) if isinstance(data, Graph) else data, tuple(num_neighbors), replace)
+        self.sizes = _most(data, num_neighbors, batch_size) if padded is True else padded or None
+        held, wanted = _Held(data) if isinstance(data, Graph) else data, (tuple(num_neighbors), replace)
+        transform = _Sampled(held, *wanted, self.sizes and (*self.sizes, batch_size))
         super().__init__(seeds, batch_size, shuffle, batch_transform=transform, **options)
 
 
-class _Sampled:
-    """What turns a batch of node numbers into a graph."""
+def _most(data: Graph | StoredGraph, fanouts: Sequence[int], batch_size: int) -> tuple[int, int]:
+    """Nodes and edges that no batch exceeds, one node more for the padding; a node's edges are looked at once."""
+    front = nodes = min(batch_size, data.num_nodes)
+    edges = 0
+    for fanout in fanouts:
+        found = front * fanout if fanout >= 0 else data.num_edges
+        edges += found
+        front = min(found, data.num_nodes)
+        nodes += front
+    every = data.num_edges if min(fanouts) < 0 else data.num_nodes * max(fanouts)
+    return min(nodes, data.num_nodes) + 1, max(min(edges, every), 1)
 
-    def __init__(self, data: _Held | StoredGraph, fanouts: tuple[int, ...], replace: bool) -> None:
-        self.data, self.fanouts, self.replace = data, fanouts, replace
+
+class _Sampled:
+    """What turns a batch of node numbers into a graph; sizes: nodes, edges and input nodes that it is filled up to."""
+
+    def __init__(
+        self, data: _Held | StoredGraph, fanouts: tuple[int, ...], replace: bool, sizes: tuple[int, int, int] | None
+    ) -> None:
+        self.data, self.fanouts, self.replace, self.sizes = data, fanouts, replace, sizes
 
     def __call__(self, batch: Any, generator: weft.Generator) -> Graph:
         nodes, places = (part.array for part in batch)
         made = _subgraph(self.data, nodes, self.fanouts, self.replace, generator)
-        made.input_id = wrap(places.copy())
+        if self.sizes is None:
+            made.input_id = wrap(places.copy())
+            return made
+        made, rows = filled_up(made, *self.sizes[:2]), np.full(self.sizes[2], -1)
+        rows[: len(places)] = places
+        made.input_id = wrap(rows)
         return made
 
 
