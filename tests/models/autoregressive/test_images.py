@@ -248,6 +248,10 @@ KEPT = {
     "gated, classes": lambda: GatedPixelCNN((1, 3, 3), 6, 2, first=3, classes=3),
     "colours": lambda: GatedPixelCNN((3, 2, 3), 6, 2, CategoricalHead(5), first=3),
     "colours, plain": lambda: PixelCNN((3, 3, 2), 12, 1, LogisticMixtureHead(2, 8), first=3, classes=2),
+    "row": lambda: PixelRNN((1, 5, 4), 6, 2, kind="row", first=5),
+    "diagonal": lambda: PixelRNN((1, 5, 4), 6, 2, first=3),
+    "row, colours": lambda: PixelRNN((3, 3, 2), 6, 2, CategoricalHead(5), kind="row", first=3, classes=2),
+    "diagonal, colours": lambda: PixelRNN((3, 2, 3), 6, 1, CategoricalHead(5), first=1, classes=2),
 }
 
 
