@@ -13,6 +13,7 @@ import numpy as np
 import weft
 import weft.distributed as dist
 from weft.errors import DistributedError, DistributedTimeoutError
+from weft.ops.collective.exchange import exchanged
 
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
@@ -158,6 +159,59 @@ def compiled() -> None:
     assert native.host_work() == {}
 
 
+def natively() -> None:
+    """What ranks of one machine do without Python: every call, bit for bit what Python between native parts gives."""
+    world = dist.group.WORLD
+
+    def f(x: weft.Tensor, rows: weft.Tensor, whole: weft.Tensor) -> list[weft.Tensor]:
+        sums = [exchanged(t, "all_reduce", world, op) for t in (x, whole) for op in ("sum", "min", "max", "product")]
+        copies = [exchanged(x, "broadcast", world, SIZE - 1), exchanged(x.T, "all_gather", world)]
+        return [
+            *sums,
+            *copies,
+            exchanged(x, "all_reduce", world, "avg"),
+            *(exchanged(rows, "reduce_scatter", world, op) for op in ("sum", "avg")),
+            exchanged(rows, "all_to_all", world),
+        ]
+
+    native, host = weft.compile(f), weft.compile(f, without=("ranks",))
+    for kind in (weft.float32, weft.float64):
+        for _ in range(3):
+            given = drawn(RANK, 41, 7, kind=kind), drawn(RANK, SIZE, 5, 101, kind=kind), drawn(RANK, 33).long()
+            for one, other, third in zip(native(*given), host(*given), f(*given), strict=True):
+                assert one.numpy().tobytes() == other.numpy().tobytes() == third.numpy().tobytes()
+    tables = {len(bound.plan.segments) for bounds in native.plans.values() for bound in bounds}
+    assert tables == {1}, "one table, no Python between"
+
+
+def gradients_natively() -> None:
+    """Σ over ranks of |Σ x|² has the gradient 2 N Σ x on every rank, also where the sum is a step of a plan."""
+
+    def slope(x: weft.Tensor) -> weft.Tensor:
+        return weft.func.grad(lambda y: exchanged(y, "all_reduce", dist.group.WORLD, "sum").square().sum())(x)
+
+    total = sum(drawn(r, 20) for r in range(SIZE))
+    assert weft.allclose(weft.compile(slope)(drawn(RANK, 20)), 2 * SIZE * total, rtol=1e-5)
+
+
+def summed(group: object) -> Callable[[weft.Tensor], weft.Tensor]:
+    return weft.compile(lambda x: exchanged(x, "all_reduce", group, "sum"))
+
+
+def errors_natively() -> None:
+    """Inside of native code as well calls that differ are named."""
+    try:
+        summed(dist.group.WORLD)(weft.zeros(13 if RANK else 14))
+    except DistributedError as error:
+        FIGURES["native_sizes"] = str(error)
+    group = dist.new_group()
+    summed(group)(weft.ones(3))
+    try:
+        dist.barrier(group) if RANK == 1 else summed(group)(weft.ones(3))
+    except DistributedError as error:
+        FIGURES["native_calls"] = str(error)
+
+
 def errors() -> None:
     """Sizes, types and calls that differ are named with their ranks, on every rank."""
 
@@ -180,15 +234,18 @@ def errors() -> None:
     FIGURES["calls"] = refused(lambda: dist.barrier(group) if RANK else dist.all_reduce(weft.zeros(1), group=group))
     FIGURES["calls_seconds"] = time.monotonic() - begin
     assert "given up" in refused(dist.barrier, group)
-    slow = dist.new_group(timeout=1)
-    dist.barrier(slow)
+    waits, native = dist.new_group(timeout=1), dist.new_group(timeout=0.5)
+    dist.barrier(waits)
+    call = summed(native)
+    call(weft.ones(3))
     if RANK == 1:
-        time.sleep(2.5)
+        time.sleep(3)
         return
-    try:
-        dist.barrier(slow)
-    except DistributedTimeoutError as error:
-        FIGURES["hung"] = str(error)
+    for name, run in (("hung", lambda: dist.barrier(waits)), ("native_hung", lambda: call(weft.ones(3)))):
+        try:
+            run()
+        except DistributedTimeoutError as error:
+            FIGURES[name] = str(error)
 
 
 def apart(*checks: Callable[[], None]) -> None:
@@ -209,7 +266,19 @@ def large() -> None:
 
 
 assert dist.group.WORLD.window is not None, "all ranks are on this machine"
-for check in (sums, copies, large, messages, objects, groups, compiled, errors):
+for check in (
+    sums,
+    copies,
+    large,
+    messages,
+    objects,
+    groups,
+    compiled,
+    natively,
+    gradients_natively,
+    errors_natively,
+    errors,
+):
     check()
 apart(sums, copies)
 dist.barrier()

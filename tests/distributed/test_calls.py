@@ -42,6 +42,14 @@ def test_a_rank_that_hangs_is_found_by_the_timeout_and_named():
             assert "rank 1 did not come within 1 s" in row["hung"] and "ranks 0, 2, 3 waited" in row["hung"]
 
 
+def test_calls_inside_of_native_code_that_differ_or_hang_are_named():
+    for row in calls(4):
+        assert "ranks 1, 2, 3: all_reduce float32 (13) sum; rank 0: all_reduce float32 (14) sum" in row["native_sizes"]
+        assert "rank 1: barrier" in row["native_calls"] and "all_reduce float32 (3) sum" in row["native_calls"]
+        if row["rank"] != 1:
+            assert "rank 1 did not come within 0.5 s" in row["native_hung"]
+
+
 @pytest.fixture
 def alone():
     dist.init_process_group()

@@ -29,14 +29,20 @@ def test_unused_parameters_and_models_that_differ_are_named():
         assert "the model of rank 1 is another than that of rank 0" in row["differing"] and "(4, 6)" in row["differing"]
 
 
+def test_a_compiled_step_of_ranks_on_one_machine_is_one_native_table():
+    """No Python between; buckets are put up one by one between kernels, and all before the first is waited for."""
+    for row in figures():
+        assert row["segments"] == 1 and row["published"] == 6 and row["before_last"] >= 6
+
+
 def test_a_compiled_step_sends_buckets_while_it_computes():
-    """All buckets are started before the first is waited for, with kernels between."""
+    """As between machines: all buckets are started before the first is waited for, with kernels between."""
     for row in figures():
         assert row["buckets"] == 6 and row["between"] >= 6
 
 
 def test_by_the_clock_buckets_are_with_all_ranks_before_the_last_gradient_is_there():
-    assert all(row["done_early"] >= 1 for row in figures())
+    assert all(row["seen_early"] >= 1 for row in figures())
 
 
 def test_gradients_travel_in_the_order_in_which_they_are_whole():

@@ -198,6 +198,8 @@ class Compiled:
         program = trace(self.function, leaves, spec, carried=self.carried)
         program.kept = [x for x in leaves if not isinstance(x, Tensor)]
         build, threads, without = self.build, self.threads, self.without  # not self: it would hold on to itself
+        if program.first is not None:  # a rank that Python takes another way runs as Python before the others do
+            without = {*without, "ranks"}
         bound = Bound(program, lambda graph: build(graph, threads, without))
         self.plans.setdefault(key, []).insert(0, bound)
         self.branches[key] = self.branches.get(key, 0) + 1

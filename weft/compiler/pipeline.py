@@ -27,6 +27,7 @@ from .passes.choose import choose
 from .passes.expand import expand
 from .passes.layouts import choose_geometry, order_memory
 from .passes.planes import split_planes
+from .passes.ranks import meet_natively
 from .plan.buffers import Layout, lay_out
 from .plan.plan import Plan
 from .plan.schedule import Places, Slot, arrange, copy_back, place
@@ -84,6 +85,7 @@ PASSES = (
     Pass("sums", split.add_up, "sums that loops make, as carried values"),
     Pass("planes", split_planes, "complex numbers as pairs of real ones"),
     Pass("widen", halves.widen, "bfloat16 numbers held as float32"),
+    Pass("ranks", meet_natively, "calls of ranks of one machine as native steps", optional=True),
     Pass("expand", expand, "operations that are made of others, written out"),
     Pass("windows", simplify.open_windows, "copies out of dense memory as views of it", optional=True),
     Pass("constants", simplify.fold_constants, "what depends on constants alone, computed now", optional=True),

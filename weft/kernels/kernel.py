@@ -31,6 +31,7 @@ class Kernel:
         None  # the word of the address where a wrong index is told; the next one has the number of the node
     )
     halts: bool = False  # a wrong index ends the plan early
+    meeting: int = 0  # words behind all others that the plan fills at each run: about other processes
 
     def key(self) -> str:
         """The complete description of the structure; equal descriptions mean equal code."""

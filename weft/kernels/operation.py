@@ -29,5 +29,6 @@ class NativeForm:
     checks: bool = False  # whether it only looks at indices, and ends the plan where one is wrong
     error: type[Exception] = Exception  # what it raises then
     bodies: tuple[Any, ...] = ()  # graphs inside: of a loop or a branch
-    shared: bool = False  # whether other processes make the same call: it runs in Python, between native parts
+    shared: bool = False  # whether other processes make the same call
+    lent: bool = False  # whether its results lie in memory of others, for as long as the plan runs
     urgent: bool = False  # whether it runs as soon as what it reads is there, not when nothing else is left to do

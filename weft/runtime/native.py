@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 CONTEXT_BYTES = 256
-HALT, MODE = 88, 96  # where in the context
+HALT, MODE, YIELD = 88, 96, 208  # where in the context
 LINE = 64
 SPINS_BEFORE_SLEEP = 20_000
 
@@ -155,6 +155,9 @@ define internal void @wake(ptr %ctx, ptr %how) nounwind {{
 
 def _address(library: ctypes.CDLL, name: str) -> int:
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+
+NAP_MICROSECONDS = 1 if platform.system() == "Windows" else 50  # what the function of `napping` is told: milliseconds there
 
 
 def napping(system: str = platform.system()) -> Waiting:

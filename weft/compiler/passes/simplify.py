@@ -251,7 +251,8 @@ def separate_results(graph: Graph, geometry: Geometry) -> None:
     def own(value: Value, order: tuple[int, ...] | None = None) -> Value:
         view = geometry(value)
         wanted = ordered_strides(value.shape, value.dtype.itemsize, order or range(len(value.shape)))
-        if is_view(value) or isinstance(view.root.node.op, Source) or value in taken or view.strides != wanted:
+        given = isinstance(view.root.node.op, Source) or view.root.node.op.lent
+        if is_view(value) or given or value in taken or view.strides != wanted:
             value = _copied(graph, value)
             if order is not None:
                 geometry.layouts[value] = order

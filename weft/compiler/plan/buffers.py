@@ -7,7 +7,7 @@ import ctypes
 import mmap
 import sys
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class Layout:
     lives: dict[Hashable, Life]
     offsets: dict[Hashable, int]
     total: int  # bytes
+    elsewhere: set[Value] = field(default_factory=set)  # roots in memory that other processes see
 
     def __str__(self) -> str:
         lines = []
@@ -51,11 +52,15 @@ def lay_out(
     graph: Graph, slots: Sequence[Any], lowering: Lowering, places: Any, threads: int, share: bool = True
 ) -> Layout:
     """A place for every value that is only needed during a run, and for the memory that kernels need beside."""
+    from .meetings import lying_elsewhere
+
     window = lowering.window
     kept = {window(state.final).root for state in places.closing}
     outputs = [window(v).root for v in graph.outputs]
     lives = lives_of(slots, kept)
-    lives = {r: life for r, life in lives.items() if not isinstance(r.node.op, Source) and r not in outputs}
+    elsewhere = lying_elsewhere(slots, lowering, kept.union(outputs))
+    ours = lambda r: not isinstance(r.node.op, Source) and r not in outputs and r not in elsewhere
+    lives = {r: life for r, life in lives.items() if ours(r)}
     for number, slot in enumerate(slots):
         if isinstance(slot.step, Launch):
             kernel = slot.step.kernel
@@ -63,7 +68,7 @@ def lay_out(
             for name, size in sizes.items():
                 if size:
                     lives[name, number] = Life(size, slot.phase, slot.phase)
-    return Layout(outputs, lives, *place_lives(lives, share))
+    return Layout(outputs, lives, *place_lives(lives, share), elsewhere)
 
 
 def place_lives(lives: Mapping[Hashable, Life], share: bool = True) -> tuple[dict[Hashable, int], int]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels.llvm import jit
+from ...kernels.memory.ranks import Meet
 from ...kernels.pool import get_pool
 from ...runtime import native, timing
 from ..fuse.loops import HostCall, Launch, Lowering
@@ -19,6 +20,7 @@ from ..graph.geometry import Region, empty
 from ..graph.graph import Argument, Captured, Constant, Fetched, Graph, Source, Value
 from ..passes.checks import has_checks, wrong_index
 from .buffers import Layout, address, aligned
+from .meetings import Meetings, is_await, rest_of
 from .schedule import Places, Slot
 
 __all__ = ["Plan", "told_host_work"]
@@ -41,6 +43,7 @@ class Plan:
         self.graph, self.slots, self.lowering, self.threads = graph, list(slots), lowering, threads
         self.closing, self.late = places.closing, places.late
         self.outputs, self.lives, self.offsets = layout.outputs, layout.lives, layout.offsets
+        self.elsewhere = layout.elsewhere
         self.memory = aligned(layout.total)
         self._build()
         self._bind_sources()
@@ -57,6 +60,9 @@ class Plan:
         self._write_segments(keys, counts)
         self._write_tables()
         self._find_flags()
+        starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        meets = any(isinstance(slot.step, Launch) and slot.step.kernel.meeting for slot in self.slots)
+        self.meetings = Meetings(self, starts) if meets else None
         alone = all((table[3::4] >> 8 == 1).all() for table in self.native_tables)
         self.workers = 1 if alone else self.threads  # nobody is called to watch thread 0
 
@@ -69,6 +75,9 @@ class Plan:
             if isinstance(slot.step, Launch):
                 key = keys[number] = slot.step.kernel.key()
                 texts.setdefault(key, functools.partial(slot.step.kernel.text, jit.symbol(key), target, barrier))
+        if any(is_await(slot.step) for slot in self.slots):
+            meet = Meet()
+            texts.setdefault(meet.key(), functools.partial(meet.text, jit.symbol(meet.key()), target, barrier))
         self.handles = jit.build(texts)
         return keys
 
@@ -86,7 +95,7 @@ class Plan:
                 continue
             if not rows:
                 self.segments.append(rows)
-            stop = STOP if slot.phase == last_check else 0
+            stop = STOP if slot.phase == last_check or is_await(step) else 0
             if isinstance(step, Repeat):
                 self._write_loop(step, at)
                 several = step.rows(start + 8 * at, number)
@@ -97,6 +106,8 @@ class Plan:
                 last = number + 1 == len(self.slots) or self.slots[number + 1].phase != slot.phase
                 flags = (BARRIER | stop if last else 0) | native.step_flags(slot.only, slot.group)
                 rows.append([self.handles[keys[number]].address, start + 8 * at, flags, number])
+                if is_await(step):  # all threads have asked whether the plan ends here before one can end it further on
+                    rows.append([self.handles[Meet().key()].address, 0, BARRIER, number])
             at += counts[number]
 
     def _write_launch(self, step: Launch, at: int, number: int) -> None:
@@ -108,6 +119,8 @@ class Plan:
             else:
                 self.patches.setdefault(root, []).append((at + n, offset))
         for name, word in extra_words(step):
+            if name == "meeting":  # filled at each run
+                continue
             flag = self.checked if step.kernel.halts else self.flag
             known = {"flag": address(flag), "who": step.group.nodes[0].number + 1}
             self.words[at + word] = known[name] if name in known else base + self.offsets[name, number]
@@ -148,7 +161,8 @@ class Plan:
     @property
     def is_native(self) -> bool:
         """Whether Python has nothing to do but to say where arguments and results lie."""
-        return len(self.segments) == 1 and isinstance(self.segments[0], int) and not (self.fetched or self.captured)
+        alone = len(self.segments) == 1 and isinstance(self.segments[0], int) and self.meetings is None
+        return alone and not (self.fetched or self.captured)
 
     def host_work(self) -> collections.Counter[str]:
         """What Python computes at each run: operations by name, and how often; those of a loop's body once."""
@@ -186,7 +200,7 @@ class Plan:
                 self.captured.append(value)
         self.passing = [*(value for _, value in self.arguments), *self.outputs]
         self.rebind()
-        self.small = sum(int(table[0]) for table in self.native_tables) < 4
+        self.small = sum(int(table[0]) for table in self.native_tables) < 4 and self.meetings is None
 
     def rebind(self) -> None:
         """Look up anew where the captured tensors lie."""
@@ -218,7 +232,8 @@ class Plan:
     @property
     def may_fail(self) -> bool:
         """Whether a run can end with an error of the operations in it."""
-        return bool(self.flags) or not all(isinstance(segment, int) for segment in self.segments)
+        host = not all(isinstance(segment, int) for segment in self.segments)
+        return bool(self.flags) or host or self.meetings is not None
 
     def run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
         """The outputs for these arguments, made in `memory` where it has their number; states are written in place.
@@ -230,6 +245,8 @@ class Plan:
         finally:
             for value in self.passing:  # so that memory ends with the tensors that the caller drops
                 self.arrays.pop(value, None)
+            if self.meetings is not None:
+                self.meetings.end()
 
     def _run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
         for position, value in self.arguments:
@@ -246,6 +263,8 @@ class Plan:
                 array = empty(value.shape, value.dtype, self.graph.orders.get(number))
             self._point(value, array)
             results.append(array)
+        if self.meetings is not None:
+            self.meetings.begin(self.arrays)
         pool = get_pool(self.workers)
         for segment in self.segments:
             if isinstance(segment, int):
@@ -253,6 +272,8 @@ class Plan:
                     self._run_told(pool, segment)
                 else:
                     pool.run(segment, self.small)
+                if self.meetings is not None:
+                    self._meet(pool, segment)
                 self.check_indices()
             else:
                 self._call_host(segment)
@@ -261,6 +282,14 @@ class Plan:
             target = arguments[op.position] if isinstance(op, Argument) else state.tensor.array
             np.copyto(target, self.array_of(state.final))
         return results
+
+    def _meet(self, pool: Any, segment: int) -> None:
+        """While a table has ended because other ranks have not come: wait for them, and run the rest."""
+        while (number := self.meetings.late()) is not None:
+            self.check_indices()
+            self.meetings.wait(number)
+            rest = rest_of(next(t for t in self.native_tables if address(t) == segment), number)
+            pool.run(address(rest))
 
     def _run_told(self, pool: Any, segment: int) -> None:
         """Run a table of kernels and tell listeners the time of each."""
@@ -335,7 +364,7 @@ def extra_words(step: Launch) -> list[tuple[str, int]]:
         if size:
             found.append((name, at if word is None else word))
             at += 1
-    return found
+    return found + [("meeting", at + k) for k in range(kernel.meeting)]
 
 
 def _at_offset(array: np.ndarray, offset: int, dtype: np.dtype) -> np.ndarray:

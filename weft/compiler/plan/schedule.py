@@ -72,7 +72,8 @@ def in_place(graph: Graph, fuser: Fuser) -> Places:
     order: list[tuple[Group, Group]] = []
     closing: list[State] = []
     readers: dict[Value, set[Group]] = {}
-    failing = [g for g in fuser.groups if any(g.kind == "host" or may_fail(node) for node in g.nodes)]
+    fails = lambda group, node: group.kind == "host" or node.op.shared or may_fail(node)
+    failing = [g for g in fuser.groups if any(fails(g, node) for node in g.nodes)]
     first = 0  # bits of the groups that must have run when the last error can come
     for group in failing:
         first |= group.before | 1 << group.number
@@ -301,7 +302,7 @@ def arrange(
 
     while ready:
         picked = None
-        urgent = next((n for n in ready if isinstance(steps[n], HostCall) and steps[n].node.op.urgent), None)
+        urgent = next((n for n in ready if steps[n].group.nodes[0].op.urgent), None)
         if urgent is not None:
             if phase.writers or phase.checks:
                 phase, number = _Phase(), number + 1
@@ -311,7 +312,7 @@ def arrange(
             continue
         for n in ready[: LOOKAHEAD if reorder else 1]:
             step = steps[n]
-            if isinstance(step, HostCall):
+            if isinstance(step, HostCall) or step.kernel.meeting:
                 continue
             fits, only = phase.owner(step, before.get(step.group, set()))
             if fits:
@@ -321,7 +322,8 @@ def arrange(
             if phase.writers or phase.checks:
                 phase, number = _Phase(), number + 1
                 continue
-            picked = ready[0]  # a host call
+            waits = lambda n: isinstance(steps[n], Launch)  # for other ranks: as late as possible
+            picked = min(ready, key=lambda n: (waits(n), n))  # a host call first
             slots.append(Slot(steps[picked], number))
             number += 1
             done(picked)

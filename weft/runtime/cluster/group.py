@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DistributedError
+from .board import Board
 from .waiting import Watch, differing
 from .window import LARGEST, Window, together
 from .world import mpi
@@ -57,10 +58,13 @@ class Group:
         self.token: Any = None  # orders the calls of a compiled plan
         self.watch: Watch | None = None
         self.window: Window | None = None  # where all processes are on one machine
+        self.board: Board | None = None  # there, for calls that plans make without Python
         if communicator is not None:
             self.checks = communicator.Dup()
             self.watch = Watch(communicator.Dup(), self.ranks, own)
-            self.window = Window(communicator.Dup()) if together(communicator) else None
+            if together(communicator):
+                self.window = Window(communicator.Dup())
+                self.board = Board(self.window.communicator, own)
 
     @property
     def size(self) -> int:
@@ -81,7 +85,7 @@ class Group:
         self.check_whole()
         self.calls += 1
         if form not in self.alike:
-            self._compare(form, seconds)
+            self.compare(form, seconds)
             self.alike.add(form)
         own, every = np.array(zlib.crc32(form.encode()), np.int64), np.empty(self.size, np.int64)
         byte, started = mpi().BYTE, start(self.communicator)
@@ -89,7 +93,7 @@ class Group:
         self._finish([check, *started] if isinstance(started, list) else [check, started], form, seconds)
         if (every != own).any():
             try:
-                self._compare(form, seconds)
+                self.compare(form, seconds)
             except DistributedError as error:
                 raise self.watch.fail(error) from None
         if self.calls % 256 == 0:
@@ -115,23 +119,25 @@ class Group:
                 f"an earlier call of this group was given up, it cannot be used: {self.watch.broken}"
             )
 
-    def _compare(self, form: str, seconds: float | None) -> None:
+    def compare(self, form: str, seconds: float | None = None, alike: bool = True) -> None:
+        """Show each other what call all are in; calls that differ are an error. `alike`: some may not come here for that."""
         own, all_forms = np.zeros(FORM, np.uint8), np.zeros((self.size, FORM), np.uint8)
         text = form.encode()[:FORM]
         own[: len(text)] = np.frombuffer(text, np.uint8)
         byte = mpi().BYTE
-        self._finish([self.checks.Iallgather([own, byte], [all_forms, byte])], form, seconds)
+        self._finish([self.checks.Iallgather([own, byte], [all_forms, byte])], form, seconds, alike)
         found = {rank: row.tobytes().rstrip(b"\0").decode() for rank, row in zip(self.ranks, all_forms, strict=True)}
         if len(set(found.values())) > 1:
             raise DistributedError(differing(found))
 
-    def _finish(self, requests: list[Any], form: str, seconds: float | None) -> None:
-        self.watch.wait(requests, self.calls, form, self.seconds if seconds is None else seconds)
+    def _finish(self, requests: list[Any], form: str, seconds: float | None, alike: bool = True) -> None:
+        self.watch.wait(requests, self.calls, form, self.seconds if seconds is None else seconds, alike)
 
     def close(self) -> None:
         """Give the channels back; all ranks do so together."""
         if self.communicator is not None and not self.watch.broken:
             if self.window is not None:
+                self.board.close()
                 self.window.close()
             for channel in (self.checks, self.watch.channel):
                 channel.Free()

@@ -52,8 +52,8 @@ class Watch:
         self.sent: list[Any] = []
         self.broken: DistributedError | None = None
 
-    def wait(self, requests: Sequence[Any], number: int, form: str, seconds: float) -> None:
-        """Until all requests are done; an error names who is missing or does something else."""
+    def wait(self, requests: Sequence[Any], number: int, form: str, seconds: float, alike: bool = True) -> None:
+        """Until all requests are done; an error names who is missing, or does something else where calls must be `alike`."""
         library, told = mpi(), [False]
 
         def looking() -> None:
@@ -61,20 +61,21 @@ class Watch:
                 self.tell(number, form)
                 told[0] = True
             self.listen()
-            self.compare(number, form)
+            if alike:
+                self.compare(number, form)
 
         if not polled(lambda: library.Request.Testall(requests), seconds, looking):
             self.listen()
             raise self.fail(self.missing(number, form, seconds))
 
-    def tell(self, number: int, form: str) -> None:
-        """Send all others the present call."""
+    def tell(self, number: int, form: str, others: Sequence[int] | None = None) -> None:
+        """Send others (all, or those at these places) the present call."""
         self.sent = [request for request in self.sent if not request.Test()]
         message = np.zeros(8 + TEXT, np.uint8)
         message[:8].view(np.int64)[0] = number
         text = form.encode()[:TEXT]
         message[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
-        for other in range(len(self.ranks)):
+        for other in range(len(self.ranks)) if others is None else others:
             if other != self.own:
                 self.sent.append(self.channel.Isend([message, mpi().BYTE], dest=other))
 
@@ -90,20 +91,28 @@ class Watch:
             text = message[8:].tobytes().rstrip(b"\0").decode(errors="replace")
             self.states[status.Get_source()] = int(message[:8].view(np.int64)[0]), text
 
-    def compare(self, number: int, form: str) -> None:
-        """Refuse a call of this number that is another one elsewhere."""
+    def compare(self, number: int, form: str, others: Sequence[int] | None = None) -> None:
+        """Refuse a call of this number that is another one elsewhere (at these places)."""
         for other, (theirs, text) in sorted(self.states.items()):
-            if theirs == number and text != form:
+            if theirs == number and text != form and (others is None or other in others):
                 raise self.fail(DistributedError(differing({self.ranks[self.own]: form, self.ranks[other]: text})))
 
     def missing(self, number: int, form: str, seconds: float) -> DistributedTimeoutError:
-        waiting = [self.ranks[k] for k in range(len(self.ranks)) if k == self.own or self._is_at(k, number)]
-        absent = [rank for rank in self.ranks if rank not in waiting]
+        """The error for those that did not come to a call of this number."""
+        return self.absent(
+            [k for k in range(len(self.ranks)) if k != self.own and not self._is_at(k, number)], form, seconds, number
+        )
+
+    def absent(self, places: Sequence[int], form: str, seconds: float, number: int = 0) -> DistributedTimeoutError:
+        """The error for those at these places of the group, which did not come."""
+        absent = [self.ranks[k] for k in places]
+        waiting = [rank for rank in self.ranks if rank not in absent]
         if not absent:
             text = f"{form}: all ranks are there, but the call is not done after {seconds:g} s; is the network slow or gone?"
         else:
+            which = f" (call {number})" if number else ""
             text = (
-                f"{form}: {named(absent)} did not come within {seconds:g} s (call {number}), {named(waiting)} waited; it hangs, "
+                f"{form}: {named(absent)} did not come within {seconds:g} s{which}, {named(waiting)} waited; it hangs, "
                 "is much slower, or made fewer calls. A longer wait: init_process_group(timeout=…), WEFT_DISTRIBUTED_TIMEOUT"
             )
         return DistributedTimeoutError(text)
