@@ -13,6 +13,7 @@ from weft import recipes
 from weft.data.sources import trusted
 from weft.errors import OptionError
 from weft.metrics.samples import FeatureExtractor
+from weft.models.adversarial import gradient_penalty, wasserstein_discriminator
 from weft.recipes.adversarial import critic_1d, cyclegan_moons, dcgan_fashion, gan_grid, gan_ring, plane, stacked_mnist
 from weft.train import RunFolder
 
@@ -61,6 +62,17 @@ def test_a_critics_estimate_is_the_distance_for_the_best_critic_and_less_for_oth
     p, q = (weft.distributions.Normal(m, 1.0).log_prob(x).exp().double() for m in (0.0, 2.0))
     assert critic_1d.estimated(-3 * x, p, q, cell) == pytest.approx(2, rel=1e-4)  # whatever its scale
     assert critic_1d.estimated(-x.tanh(), p, q, cell) < 1.9
+
+
+def test_a_trained_critic_says_the_distance_within_two_percent():
+    pair = critic_1d.densities()["shift"]  # W₁ = 2
+    penalty = lambda f, x, y: gradient_penalty(f, x, y, one_sided=True)
+    net = critic_1d.learnt(pair, critic_1d.CriticSettings(), wasserstein_discriminator, penalty)
+    x = weft.linspace(-10, 10, 4001, dtype=weft.float64)
+    p, q = (side.log_prob(x.float()).exp().double() for side in pair)
+    with weft.no_grad():
+        found = critic_1d.estimated(net(x.float().unsqueeze(1))[:, 0].double(), p, q, 20 / 4000)
+    assert found == pytest.approx(2, rel=0.02)
 
 
 def test_gaussian_transport_finds_a_symmetric_map_and_moves_mean_and_covariance():
