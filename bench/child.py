@@ -15,30 +15,32 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from machine import busy_seconds, own_seconds, peak_memory, wait_quiet
+from machine import busy_seconds, clock, own_seconds, peak_memory, wait_quiet
+
+Clock = Callable[[], float]
 
 
-def clock(function: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+def taken(function: Callable[[], Any], now: Clock = time.perf_counter) -> float:
+    start = now()
     function()
-    return time.perf_counter() - start
+    return now() - start
 
 
-def timed(step: Callable[[], Any], seconds: float) -> list[float]:
+def timed(step: Callable[[], Any], seconds: float, now: Clock) -> list[float]:
     """Seconds of single steps, as many as fit into the given time but one at least; one more comes before them."""
     step()
     times: list[float] = []
     passed = 0.0
     while not times or passed + times[-1] < seconds:
-        times.append(clock(step))
+        times.append(taken(step, now))
         passed += times[-1]
     return times
 
 
-def window(step: Callable[[], Any], seconds: float) -> dict[str, float]:
+def window(step: Callable[[], Any], seconds: float, now: Clock) -> dict[str, float]:
     """Median and best step, and how many cores were used by this process and by others meanwhile."""
     busy, own, start = busy_seconds(), own_seconds(), time.perf_counter()
-    times = timed(step, seconds)
+    times = timed(step, seconds, now)
     wall = time.perf_counter() - start
     ours = own_seconds() - own
     return {
@@ -62,22 +64,23 @@ def serve(module: str, variant: str, task: str, options: dict[str, float]) -> No
     found: dict[str, Any] = {"import_s": time.perf_counter() - start, "version": peer.version()}
     step, parts = peer.build(task, variant)
     wait_quiet(options["patience"])
-    found["first_s"] = clock(lambda: peer.value(step()))
+    found["first_s"] = taken(lambda: peer.value(step()))
     if options["only_first"]:
         return say(found)
     for _ in range(tasks.TASKS[task]["steps"] - 1):
         loss = step()
     say(found | {"loss": peer.value(loss)})
+    now = clock(int(options["threads"]))
     for line in sys.stdin:
         if line.strip() != "go":
             break
-        say(window(step, options["seconds"]))
+        say(window(step, options["seconds"], now))
     peak = peak_memory()
     say(
         {
             "peak_mb": peak,
             "parts_ms": {
-                name: 1e3 * statistics.median(timed(part, options["seconds"])) for name, part in parts.items()
+                name: 1e3 * statistics.median(timed(part, options["seconds"], now)) for name, part in parts.items()
             },
         }
     )

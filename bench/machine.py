@@ -67,9 +67,12 @@ def native(text: str, names: list[str]) -> tuple[Any, list[int]]:
 
 
 def lanes() -> int:
-    """float32 numbers in a vector register."""
+    """float32 numbers in a vector register: of this machine, or of the smaller one that WEFT_TARGET names."""
     import llvmlite.binding as llvm
 
+    named = {"x86-64-v2": 4, "x86-64-v3": 8}.get(os.environ.get("WEFT_TARGET", ""))
+    if named is not None:
+        return named
     has = llvm.get_host_cpu_features()
     return 16 if has.get("avx512f") else 8 if has.get("avx") else 4
 

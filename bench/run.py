@@ -4,7 +4,7 @@
 
 Every peer is a process of its own with the same number of threads. In each round every peer in turn, the others asleep,
 times steps for a short while: the speed of a machine that is shared changes from second to second, so only times of the
-same round are compared. Compiled code is cached in a folder that is empty when a peer meets a task: its first step is
+same round are compared. With one thread, seconds of the processor are. Compiled code is cached in a folder that is empty when a peer meets a task: its first step is
 the cold one, the first step of other processes (the median of three) is the warm one. The tasks and the programs of the
 other libraries are read from a folder, the yardstick (`--yardstick` or WEFT_YARDSTICK; `../shared/bench` beside this repository by default).
 
@@ -85,7 +85,8 @@ class Peer:
     def __init__(
         self, name: str, task: str, options: argparse.Namespace, cache: Path, only_first: bool = False
     ) -> None:
-        asked = {"seconds": options.seconds, "patience": options.patience, "only_first": only_first}
+        asked = {"seconds": options.seconds, "patience": options.patience, "threads": options.threads}
+        asked["only_first"] = only_first
         command = [sys.executable, str(HERE / "child.py"), *PEERS[name], task, json.dumps(asked)]
         variables = machine.environment(options.threads, cache)
         variables["PYTHONPATH"] = os.pathsep.join([str(HERE), str(options.folder), variables.get("PYTHONPATH", "")])

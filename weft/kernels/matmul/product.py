@@ -31,6 +31,7 @@ __all__ = ["Product", "Tiling"]
 
 PACKED_TILES = 32  # so many tiles of rows pay for copying a panel that could be read in place
 UNALIGNED_TILES = 8  # the same where vectors of the panel lie across cache lines
+DEEP = 128  # elements of a panel along k above which 3 vectors do not stay in the first level of the cache
 DOT_ROWS = 4  # up to so many rows, dot products are faster than transposing B
 PART_DEPTH = 512  # of a sum over k that is taken in parts
 SHARED_DEPTH = 256  # the same where threads copy the operands: a panel takes half of the first level of the cache
@@ -104,7 +105,10 @@ class Tiling:
             kept = min(tiles, max(1, near.operand // sums))
             return Tiling(lanes, rows, vectors, kept, False, _even(p.k, PART_DEPTH), rows)
         aligned = p.b[-2] * size % target.vector_bytes == 0
-        if p.k * p.n * size <= near.operand and (aligned or tiles < UNALIGNED_TILES):
+        few = not target.many_registers and (
+            aligned or tiles < UNALIGNED_TILES
+        )  # else a panel stays in the first level
+        if few and p.k * p.n * size <= near.operand:
             return Tiling(lanes, rows, vectors, 1, False, p.k, rows)
         packed = tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES)
         return Tiling(lanes, rows, vectors, tiles, packed, p.k, rows)
@@ -337,12 +341,18 @@ class Product(Kernel):
     def tile(self, across: int, target: Target) -> tuple[int, int]:
         """Rows and vectors of a tile, where a row of the product is `across` vectors.
 
-        Large products take fewer rows and read a wider panel. So do rows of A that lie a multiple of 4 KiB apart: all of
-        them go to the same eight places of the cache, and six leave room there for the panel.
+        With many registers 8 rows and 3 vectors; deep panels of a product whose A lies along its rows (a gradient of weights)
+        do not stay in the first level: 12 rows read them less often. Large products that read A as it lies take fewer rows
+        and a wider panel. So do rows of A that lie a multiple of 4 KiB apart: all of them go to the same eight places of the
+        cache, and six leave room there for the panel.
         """
-        conflict = self.a[-1] == 1 and self.a[-2] * BITS[self.kind] % (8 * 4096) == 0
-        if target.many_registers and across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
-            return _even(self.m, 6), 4
+        if target.many_registers and across > 2 and self.m > 4:
+            if self.a[-1] != 1:
+                return (_even(self.m, 12), 2) if self.k > DEEP else (_even(self.m, 8), _even(across, 3))
+            conflict = self.a[-2] * BITS[self.kind] % (8 * 4096) == 0
+            if across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
+                return _even(self.m, 6), 4
+            return _even(self.m, 8), _even(across, 3)
         sums = 16 if target.many_registers else 12
         rows = _even(self.m, sums if across == 1 else sums // 2)
         fits = (q for q in (8, 4, 2, 1) if rows * q <= sums and (rows + 1) * q < target.registers)
