@@ -35,6 +35,8 @@ class Tableau:
 
 _DOPRI5_B = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0.0)
 
+_HEUN = Tableau(2, ((1.0,),), (1 / 2, 1 / 2), (1.0,))
+
 METHODS: dict[str, Tableau] = {
     # Dormand and Prince 1980; middle by Shampine 1986
     "dopri5": Tableau(
@@ -70,9 +72,19 @@ METHODS: dict[str, Tableau] = {
     ),
     # Heun's step, checked by Euler's; the slope at its end is a third stage
     "adaptive_heun": Tableau(2, ((1.0,), (1 / 2, 1 / 2)), (1 / 2, 1 / 2, 0.0), (1.0, 1.0), (-1 / 2, 1 / 2, 0.0)),
+    # Fehlberg 1969, with a first step's error; the slope at its end is a fourth stage
+    "fehlberg2": Tableau(
+        2,
+        ((1 / 2,), (1 / 256, 255 / 256), (1 / 512, 255 / 256, 1 / 512)),
+        (1 / 512, 255 / 256, 1 / 512, 0.0),
+        (1 / 2, 1.0, 1.0),
+        (-1 / 512, 0.0, 1 / 512, 0.0),
+    ),
     "euler": Tableau(1, (), (1.0,), ()),
     "midpoint": Tableau(2, ((1 / 2,),), (0.0, 1.0), (1 / 2,)),
-    "heun": Tableau(2, ((1.0,),), (1 / 2, 1 / 2), (1.0,)),
+    "heun": _HEUN,
+    "heun2": _HEUN,  # torchdiffeq's name
+    "heun3": Tableau(3, ((1 / 3,), (0.0, 2 / 3)), (1 / 4, 0.0, 3 / 4), (1 / 3, 2 / 3)),
     # Kutta's rule with thirds, as torchdiffeq's rk4
     "rk4": Tableau(
         4,
