@@ -42,6 +42,31 @@ def test_only_large_sweeps_use_them(length, past):
     assert len(texts) == 1 and ("nontemporal" in texts[0]) == past
 
 
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "shape", [(300, 257), (512, 512), (17, 4096), (4096, 9), (256, 1433), (3, 400, 70), (64, 64, 40)]
+)
+def test_transpositions_write_every_element_and_no_other(shape, dtype):
+    """Worked through in short pieces of rows: moved alone, and joined with an array that lies the other way."""
+    rng, axes, size = np.random.default_rng(0), tuple(range(len(shape)))[::-1], int(np.prod(shape))
+    x, other = ((rng.standard_normal(s) * 5).astype(dtype) for s in (shape, shape[::-1]))
+    memory = np.ones((2, size + 64), dtype)
+    moved, joined = (
+        weft.from_numpy(row)[:size].reshape(s) for row, s in zip(memory, (shape[::-1], shape), strict=True)
+    )
+
+    @weft.compile
+    def run(x, other):
+        moved.copy_(x.permute(axes))
+        joined.copy_(x ^ other.permute(axes) if dtype == np.bool_ else x + other.permute(axes))
+
+    run(weft.from_numpy(x), weft.from_numpy(other))
+    np.testing.assert_array_equal(moved.numpy(), x.transpose(axes))
+    turned = other.transpose(axes)
+    np.testing.assert_array_equal(joined.numpy(), x ^ turned if dtype == np.bool_ else x + turned)
+    assert (memory[:, size:] == 1).all()
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64, np.float32, np.float64])
 def test_known_tails_store_their_lanes_and_no_other(target, dtype):

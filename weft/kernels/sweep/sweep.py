@@ -23,6 +23,8 @@ CHUNK = 8192  # elements of a long row that one thread takes at a time
 SMALL = 6000  # elements (weighted by cost) up to which one thread does it all
 SHARE = 6000  # of larger ones, what a thread must have so that it is worth calling
 PIECES = 8  # in which late reductions are summed
+CROSSED = 1 << 15  # elements from which rows that cross another access are worked through in short pieces
+SHARED = 1024  # bytes of a stride whose multiples share few places of a cache
 DEAR = 8  # cost from which a value is kept for the next pass instead of computed again
 
 
@@ -139,14 +141,34 @@ class LoopOrder:
             return list(dims)
         return sorted(dims, key=lambda d: -abs(best.strides[d]) if best.strides[d] else -(1 << 60) + d)
 
+    def crossed(self, lanes: int) -> tuple[int, int] | None:
+        """The outer size along which an access lies that strides along the vectors, and how much of a row to take before the next.
+
+        So it is in a transposition. Whole rows would fetch a line of memory for each of their elements, and have lost it when the next row wants its neighbours.
+        Where strides are such that all these lines share a few places of the cache it holds no more than those of one vector.
+        """
+        space = self.sweep.space
+        if self.sweep.rows is not None or self.sums or self.axis is None or self.sweep.elements < CROSSED:
+            return None
+        for access in self.accesses:
+            stride = access.strides[self.axis]
+            lying = [d for d in self.outer if access.strides[d] == 1 and space[d] >= 8]
+            piece = lanes * (1 if stride * BITS[access.kind] // 8 % SHARED == 0 else 4)
+            if stride > 1 and lying and space[self.axis] > piece:
+                return lying[0], piece
+        return None
+
     def _vector_axis(self) -> int | None:
-        space, best, found = self.sweep.space, (0, 0), None
+        sums = self.sweep.rows is not None or any(i.what == "late" for i in self.sweep.items)
+        space, best, found = self.sweep.space, (0, 0, 0), None
         for d, size in enumerate(space):
             if size == 1:
                 continue
             score = sum(_extent(a, space) for a in self.accesses if a.strides[d] == 1)
             score -= sum(_extent(a, space) for a in self.accesses if a.strides[d] not in (0, 1))
-            worth = (score * min(size, 8), size)
+            # what is read and written across may rather be gathered than scattered
+            written = 0 if sums else sum(a.strides[d] == 1 for a, _ in self.sweep.stores)
+            worth = (score * min(size, 8), written, size)
             if found is None or worth > best:
                 best, found = worth, d
         return found

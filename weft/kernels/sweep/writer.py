@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...errors import EntryError
@@ -43,6 +44,7 @@ class Writer:
         self.past = False  # whether it goes past the caches
         self.shift: Any = 0  # elements before its first whole vector
         self.chunk: int | None = None  # elements of a row that one piece of work has; None: whole rows
+        self.crossed = order.crossed(self.lanes)
 
     # --------------------------------------------------------------------------------- values
     def find(self, number: int) -> Val:
@@ -124,6 +126,9 @@ class Writer:
 
     def rows_loop(self) -> None:
         f, order = self.f, self.order
+        if self.crossed is not None:
+            self.crossed_rows(*self.crossed)
+            return
         sizes = [self.space[d] for d in order.outer]
         if order.across:
             sizes[-1] = -(-sizes[-1] // self.lanes)
@@ -151,6 +156,22 @@ class Writer:
             self.late.start_piece(piece.i)
             self.some_rows((piece.i * count) // PIECES, ((piece.i + 1) * count) // PIECES, sizes, chunk)
 
+    def crossed_rows(self, across: int, piece: int) -> None:
+        """A short piece of neighbouring rows, one after the other: lines of the crossing access are used up while they are near."""
+        f, order = self.f, self.order
+        dims = [d for d in order.outer if d != across]
+        sizes = [*(self.space[d] for d in dims), -(-self.space[order.axis] // piece), self.space[across]]
+        lo, hi = f.split(math.prod(sizes)) if not self.sweep.serial else (f.index(0), f.index(math.prod(sizes)))
+        with f.loop(lo, hi) as loop:
+            self.env.append({})
+            places = self.places(loop.i, sizes)
+            self.index[across] = places.pop()
+            self.chunk, self.chunk_start = piece, places.pop() * piece
+            for d, place in zip(dims, places, strict=True):
+                self.index[d] = place
+            self.row()
+            self.env.pop()
+
     def long_store(self) -> Access | None:
         """A store along one row so long that no cache keeps it; rather one into memory that the sweep does not read."""
         if (
@@ -176,19 +197,7 @@ class Writer:
         f, order = self.f, self.order
         with f.loop(lo, hi) as loop:
             self.env.append({})
-            rest: Any = loop.i
-            places: list[Any] = []
-            for n in reversed(range(len(sizes))):
-                size = sizes[n]
-                if size == 1:
-                    places.append(0)
-                elif all(s == 1 for s in sizes[:n]):
-                    places.append(rest)
-                else:
-                    unsigned = f.cast(rest, "u64")
-                    places.append(f.cast(unsigned % size, "i64"))
-                    rest = f.cast(unsigned // size, "i64")
-            places.reverse()
+            places = self.places(loop.i, sizes)
             self.chunk_start = places.pop() if chunk is None or sizes[-1] == 1 else places.pop() * chunk
             for d, place in zip(order.outer, places, strict=True):
                 self.index[d] = place
@@ -203,6 +212,21 @@ class Writer:
             self.row()
             self.mask = None
             self.env.pop()
+
+    def places(self, number: Val, sizes: list[int]) -> list[Any]:
+        """Where along each of the sizes the row with this number is; the last runs fastest."""
+        f, rest, places = self.f, number, []
+        for n in reversed(range(len(sizes))):
+            size = sizes[n]
+            if size == 1:
+                places.append(0)
+            elif all(s == 1 for s in sizes[:n]):
+                places.append(rest)
+            else:
+                unsigned = f.cast(rest, "u64")
+                places.append(f.cast(unsigned % size, "i64"))
+                rest = f.cast(unsigned // size, "i64")
+        return places[::-1]
 
     def row(self) -> None:
         """All passes over one row."""
@@ -349,6 +373,8 @@ class Writer:
         """How often the body is written side by side: sums do not wait for each other, memory gets more to do at once."""
         if len(needed) > 12 or len(sums) > 3:
             return 1
+        if self.crossed is not None:
+            size = math.gcd(size, self.crossed[1])
         return next((c for c in (COPIES, 2) if size % (self.lanes * c) == 0), 1)
 
     def tail(
