@@ -57,6 +57,7 @@ METHODS: dict[str, Callable[[], semi.SemiSupervised]] = {
     "mixmatch": lambda: semi.MixMatch(network(), num_classes=CLASSES, ema_m=0.9),
     "remixmatch": lambda: semi.ReMixMatch(network()[:3], nn.Linear(6, CLASSES), None, num_classes=CLASSES),
     "fixmatch": lambda: semi.FixMatch(network(), p_cutoff=0.4, ema_m=0.9),
+    "fixmatch-apart": lambda: semi.FixMatch(network(), p_cutoff=0.4, use_cat=False),
     "fixmatch-soft": lambda: semi.FixMatch(network(), p_cutoff=0.4, hard_label=False),
     "uda": lambda: semi.UDA(network(), num_classes=CLASSES, p_cutoff=0.4, tsa_schedule="exp", num_train_iter=9),
     "flexmatch": lambda: semi.FlexMatch(network(), num_classes=CLASSES, ulb_dest_len=ROWS, p_cutoff=0.4),
@@ -238,6 +239,20 @@ def test_unlabelled_examples_under_the_threshold_give_gradients_of_exactly_zero(
     unlabelled.backward()
     assert unlabelled.item() == 0
     assert all(p.grad is None or bool((p.grad == 0).all()) for p in task.model.parameters())
+
+
+def test_weak_views_by_themselves_say_the_same_of_a_network_without_normalisation() -> None:
+    """And leave the same gradients: labels that are given take none."""
+    found = []
+    for use_cat in (True, False):
+        weft.manual_seed(1)
+        task = semi.FixMatch(nn.Linear(4, CLASSES), p_cutoff=0.4, use_cat=use_cat)
+        labelled, unlabelled = task.losses(next(iter(loader())))
+        (labelled + unlabelled).backward()
+        assert unlabelled.item() > 0
+        found.append([labelled.item(), unlabelled.item(), *(p.grad.numpy() for p in task.model.parameters())])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
 def test_masked_losses_are_divided_by_all_examples() -> None:

@@ -57,7 +57,8 @@ class Cifar10FixMatch(FewImages):
     def method(
         self, settings: CifarFixMatchSettings, loader: semi.SemiLoader, options: dict[str, Any]
     ) -> semi.SemiSupervised:
-        return semi.FixMatch(self.network(settings), p_cutoff=settings.p_cutoff, ema_m=settings.ema_m, **options)
+        told = {"p_cutoff": settings.p_cutoff, "ema_m": settings.ema_m, "use_cat": False}
+        return semi.FixMatch(self.network(settings), **told, **options)
 
 
 recipe = Cifar10FixMatch()

@@ -24,7 +24,8 @@ __all__ = ["FixMatchSettings", "MnistFixMatch", "recipe"]
 class FixMatchSettings(FewSettings):
     """Settings of mnist-fixmatch."""
 
-    lr: float = 4e-3
+    steps: int = 2500
+    lr: float = 0.01
     width: int = option(16, "channels of the first convolution; the third has four times as many", at_least=1)
     p_cutoff: float = option(0.9, "least probability of a label that is used", at_least=0, at_most=1)
     ema_m: float = option(0.99, "decay of the average of the weights that is tested", at_least=0, at_most=1)
@@ -54,7 +55,8 @@ class MnistFixMatch(FewImages):
     def method(
         self, settings: FixMatchSettings, loader: semi.SemiLoader, options: dict[str, Any]
     ) -> semi.SemiSupervised:
-        return semi.FixMatch(self.network(settings), p_cutoff=settings.p_cutoff, ema_m=settings.ema_m, **options)
+        told = {"p_cutoff": settings.p_cutoff, "ema_m": settings.ema_m, "use_cat": False}
+        return semi.FixMatch(self.network(settings), **told, **options)
 
 
 recipe = MnistFixMatch()

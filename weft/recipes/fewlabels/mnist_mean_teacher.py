@@ -22,7 +22,8 @@ __all__ = ["MeanTeacherSettings", "MnistMeanTeacher", "recipe"]
 class MeanTeacherSettings(FewSettings):
     """Settings of mnist-mean-teacher."""
 
-    lr: float = 4e-3
+    steps: int = 1500
+    lr: float = 8e-3
     width: int = option(12, "channels of the first convolution; the third has four times as many", at_least=1)
     ema_m: float = option(0.98, "decay of the teacher's average", at_least=0, at_most=1)
     ulb_loss_ratio: float = option(20.0, "weight of consistency", at_least=0)

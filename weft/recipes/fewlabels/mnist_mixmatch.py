@@ -24,10 +24,11 @@ class MixMatchSettings(FewSettings):
 
     batch_size: int = 64
     uratio: int = 1
+    steps: int = 1500
     lr: float = 4e-3
     width: int = option(12, "channels of the first convolution; the third has four times as many", at_least=1)
     mixup_alpha: float = option(0.5, "α of Beta(α, α), from which shares of mixtures are drawn", above=0)
-    ulb_loss_ratio: float = option(20.0, "weight of the loss of unlabelled images", at_least=0)
+    ulb_loss_ratio: float = option(75.0, "weight of the loss of unlabelled images", at_least=0)
     ema_m: float = option(0.99, "decay of the average of the weights that is tested", at_least=0, at_most=1)
 
 
