@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -135,6 +136,32 @@ def clipping() -> None:
         assert abs(norms[0] - norms[1]) < 1e-4 * norms[0], norms
 
 
+def let_go() -> None:
+    """Under fully_shard whole parameters live from call to call only: not from the forward to the backward pass, unless asked."""
+    found = {}
+    for again in (True, False):
+        weft.manual_seed(4)
+        model = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(128, 128), nn.Tanh())))
+        wholes: list[weakref.ref] = []
+        look = lambda layer, _, seen=wholes: seen.append(weakref.ref(layer.weight.array))
+        looks = []
+        for layer in model[::2]:
+            fully_shard(layer, reshard_after_forward=again)
+            looks.append(layer.register_forward_pre_hook(look))
+        loss = model(weft.ones(4, 128)).sum()
+        alive = sum(whole() is not None for whole in wholes)
+        loss.backward()
+        for each in looks:
+            each.remove()
+        step = plain_step(model)
+        for _ in range(3):
+            step(batch(RANK).repeat(1, 22)[:, :128])
+        found[again] = alive, plan_of(step).memory.nbytes, model[0].weight.detach().numpy().copy()
+    assert found[True][0] == 0 and found[False][0] == 3  # the first layer's input has no gradient
+    assert found[False][1] - found[True][1] >= 2 * 4 * 128 * 128
+    assert (found[True][2] == found[False][2]).all()
+
+
 def overlap() -> None:
     """In a compiled step the first bucket is with all ranks while gradients of earlier layers are still computed.
 
@@ -169,7 +196,12 @@ def overlap() -> None:
 
 def trained_in_buckets() -> Callable[[weft.Tensor], weft.Tensor]:
     weft.manual_seed(0)
-    model = DistributedDataParallel(nn.Sequential(*(nn.Linear(256, 256) for _ in range(6))), bucket_cap_mb=0.3)
+    return plain_step(
+        DistributedDataParallel(nn.Sequential(*(nn.Linear(256, 256) for _ in range(6))), bucket_cap_mb=0.3)
+    )
+
+
+def plain_step(model: nn.Module) -> Callable[[weft.Tensor], weft.Tensor]:
     optimizer = weft.optim.SGD(model.parameters(), lr=0.01)
 
     def step(x: weft.Tensor) -> weft.Tensor:
@@ -207,7 +239,7 @@ def seen_before_the_last(run: Callable[[], object]) -> int:
     return sum(0 < count < 6 for count in seen)
 
 
-for check in (accumulation, unused, buffers, order, differing, clipping, overlap):
+for check in (accumulation, unused, buffers, order, differing, clipping, let_go, overlap):
     check()
 dist.destroy_process_group()
 print(json.dumps({"rank": RANK, **FIGURES}), flush=True)

@@ -67,10 +67,13 @@ class Harm(Callback):
             self.die()
 
     def collective(self, chosen: bool) -> None:
-        """Rank 1 waits for the others when it dies."""
-        if chosen:
+        """Rank 1 waits for the others when it dies; compiled, the others wait for rank 1."""
+        if chosen and OPTIONS["compile"]:
+            time.sleep(1)
+            self.die()
+        elif chosen:
             threading.Timer(0.3, self.die).start()
-        else:
+        elif not OPTIONS["compile"]:
             time.sleep(5)
 
     def checkpoint(self, chosen: bool) -> None:

@@ -53,10 +53,20 @@ def test_a_rank_killed_in_forward_in_a_collective_and_in_a_checkpoint_loses_noth
     assert len(stopped) == 3 and max(stopped) < 10
 
 
+def test_a_rank_killed_while_the_others_wait_in_native_code_loses_nothing(tmp_path):
+    words = (str(HERE / "job_trainer.py"), str(tmp_path / "run"), "ddp", "4", "6")
+    job = launch("-n", "2", "--max-restarts", "1", *words, HARM="collective:7", COMPILE="1")
+    assert job.returncode == 0, job.stderr[-3000:]
+    assert len(re.findall(r"weft launch: rank 1 was ended by SIGKILL .*restarts left", job.stderr)) == 1
+    assert set(re.findall(r'"digest": "(\w+)"', job.stdout)) == {trained(2, "ddp")[1][0]["digest"]}
+    assert float(re.findall(r"stopped after ([\d.]+) s", job.stderr)[0]) < 10
+
+
 def test_a_hung_rank_ends_the_job_and_is_named(tmp_path):
+    """The other one waits for it inside of a compiled step."""
     begin = time.monotonic()
     words = (str(HERE / "job_trainer.py"), str(tmp_path / "run"), "ddp", "4", "6")
-    job = launch("-n", "2", "--timeout", "3", *words, HARM="hang:2", COMPILE="0")
+    job = launch("-n", "2", "--timeout", "3", *words, HARM="hang:2", COMPILE="1")
     assert job.returncode == 1 and time.monotonic() - begin < 60
     assert "rank 1 did not come within 3 s" in job.stderr
     assert "weft launch: rank 0 ended with exit code 1" in job.stderr

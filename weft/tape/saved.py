@@ -104,7 +104,9 @@ class Packed:
                 f"saved_tensors_hooks: the unpack hook returned shape {tuple(value.shape)}, the saved tensor had "
                 f"{tuple(self.shape)}"
             )
-        return relinked(value, self.edge)
+        value = relinked(value, self.edge)
+        value._needs_grad = value._needs_grad or self.edge is not None  # formulas ask which inputs want a gradient
+        return value
 
 
 class _Pass:

@@ -10,7 +10,8 @@ from ...distributed.groups import require_group
 from ...distributed.shards import Cut, gathered
 from ...errors import EntryError, OptionError, StateError
 from ...runtime.cluster.group import Group
-from ...tape.modes import no_grad
+from ...tape.modes import is_grad_enabled, mode, no_grad
+from ...tape.saved import saved_tensors_hooks
 from ...tensor import Tensor
 from ..container import ModuleDict, ModuleList
 from ..module import Module
@@ -43,12 +44,14 @@ def fully_shard(
 ) -> Module:
     """Cut the parameters of a module over N ranks; each keeps 1/N of them, of their gradients and of what optimisers keep.
 
-    Before a forward pass the module's parameters are gathered by one call, and let go after it; what the backward pass needs of
-    them stays until it has run. Gradients come back as each rank's part of their mean. Call it on inner modules first, block by
-    block, then on the whole: each call takes the parameters that are not cut yet. Make optimisers afterwards; those that treat
-    elements one by one compute what they would on whole parameters. Alone it changes nothing.
+    Before a forward pass the module's parameters are gathered by one call, and let go after it; the backward pass gathers
+    them again when it comes to the module, and lets them go when it has used them. Gradients come back as each rank's part of
+    their mean. Call it on inner modules first, block by block, then on the whole: each call takes the parameters that are not
+    cut yet, and a rank holds those of one call at a time. Make optimisers afterwards; those that treat elements one by one
+    compute what they would on whole parameters. Alone it changes nothing.
 
     The module is changed in place and returned. `whole_state_dict` gathers a state dict with whole parameters.
+    reshard_after_forward: False keeps what was gathered until the backward pass has run, for one call less
     mesh, process_group: the ranks; all of them by default
     """
     if not isinstance(module, Module):
@@ -66,7 +69,7 @@ def fully_shard(
     share_from_first([*whole, *module.buffers()], group)
     for place in places:
         place.parameter = _cut_down(place, group)
-    unit = Unit(places, group)
+    unit = Unit(places, group, reshard_after_forward)
     module.register_forward_pre_hook(unit.gather)
     module.register_forward_hook(unit.release, always_call=True)
     return module
@@ -95,30 +98,80 @@ def _cut_down(place: Place, group: Group) -> Parameter:
 
 
 class Unit:
-    """Parameters that are gathered together, before the forward pass of one module."""
+    """Parameters that are gathered together, before the forward pass of one module and in its backward pass."""
 
-    def __init__(self, places: Sequence[Place], group: Group) -> None:
-        self.places, self.group = places, group
+    def __init__(self, places: Sequence[Place], group: Group, let_go: bool = True) -> None:
+        self.places, self.group, self.let_go = places, group, let_go
+        self.open: list[saved_tensors_hooks] = []  # of forward passes under way
 
-    def gather(self, module: Module, args: Any) -> None:
-        """Let the owners see whole parameters."""
+    def gathered(self) -> list[Tensor]:
+        """Whole parameters, in the order of the places: one call for each element type."""
         kinds: dict[Any, list[Place]] = {}
         for place in self.places:
             kinds.setdefault(place.parameter.dtype, []).append(place)
+        found: dict[int, Tensor] = {}
         for same in kinds.values():
-            found = gathered([p.parameter for p in same], [p.cut for p in same], self.group, "avg")
-            for place, whole in zip(same, found, strict=True):
-                for owner, name in place.owners:
-                    owner.__dict__[name] = whole
+            wholes = gathered([p.parameter for p in same], [p.cut for p in same], self.group, "avg")
+            found.update({id(place): whole for place, whole in zip(same, wholes, strict=True)})
+        return [found[id(place)] for place in self.places]
+
+    def gather(self, module: Module, args: Any) -> None:
+        """Let the owners see whole parameters."""
+        wholes = self.gathered()
+        for place, whole in zip(self.places, wholes, strict=True):
+            for owner, name in place.owners:
+                owner.__dict__[name] = whole
+        if self.let_go and is_grad_enabled():
+            self.open.append(Kept(self, wholes).hooks())
+            self.open[-1].__enter__()
 
     def release(self, module: Module, args: Any, output: Any) -> None:
         """Let the owners see their parts again."""
+        if self.open:
+            self.open.pop().__exit__()
         for place in self.places:
             for owner, name in place.owners:
                 owner.__dict__.pop(name, None)
 
     def __deepcopy__(self, memo: Any) -> Unit:
         raise StateError("a module that was cut by fully_shard cannot be copied; copy it before")
+
+
+class Kept:
+    """What one forward pass of a unit keeps for its backward pass: of whole parameters only which they are."""
+
+    def __init__(self, unit: Unit, wholes: Sequence[Tensor]) -> None:
+        self.unit, self.before = unit, mode.saved_hooks
+        self.numbers = {_memory_of(whole): number for number, whole in enumerate(wholes)}
+        self.uses = self.left = 0
+        self.wholes: list[Tensor] | None = None
+
+    def hooks(self) -> saved_tensors_hooks:
+        return saved_tensors_hooks(self.pack, self.unpack)
+
+    def pack(self, x: Tensor) -> Any:
+        number = self.numbers.get(_memory_of(x))
+        if number is not None:
+            self.uses += 1
+            return number
+        return [x if self.before is None else self.before[0](x)]
+
+    def unpack(self, kept: Any) -> Tensor:
+        if isinstance(kept, list):
+            return kept[0] if self.before is None else self.before[1](kept[0])
+        if self.wholes is None:
+            with no_grad():
+                self.wholes, self.left = self.unit.gathered(), self.uses
+        whole, self.left = self.wholes[kept], self.left - 1
+        if not self.left:
+            self.wholes = None
+        return whole
+
+
+def _memory_of(x: Tensor) -> Any:
+    """Where a tensor lies, and how."""
+    array = x.array
+    return array.__array_interface__["data"][0], array.shape, array.strides
 
 
 @no_grad()
