@@ -23,6 +23,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "semi_supervised": ("DenseSemiSupervisedVAE", "SemiSupervisedVAE"),
     "total_correlation": ("BetaTC", "Decomposition"),
     "quantizers": ("LearnedQuantizer", "Quantized", "Quantizer", "ResidualQuantizer", "VectorQuantizer"),
+    "vade": ("MixturePrior", "VaDE"),
     "vamp_prior": ("DenseVampVAE", "VampPrior"),
     "vq_vae": ("VQVAE", "CodePrior", "ConvolutionalVQVAE", "UniformCodes"),
 }

@@ -41,6 +41,7 @@ from weft.models.variational.likelihoods import Likelihood as Likelihood
 from weft.models.variational.linear import LinearVAE as LinearVAE
 from weft.models.variational.objectives import MIWAE as MIWAE
 from weft.models.variational.hierarchical import MarkovVAE as MarkovVAE
+from weft.models.variational.vade import MixturePrior as MixturePrior
 from weft.models.variational.samplers import MixtureSampler as MixtureSampler
 from weft.models.variational.posteriors import Posterior as Posterior
 from weft.models.variational.priors import Prior as Prior
@@ -58,6 +59,7 @@ from weft.models.variational.priors import StandardNormal as StandardNormal
 from weft.models.variational.vq_vae import UniformCodes as UniformCodes
 from weft.models.variational.base import VAE as VAE
 from weft.models.variational.vq_vae import VQVAE as VQVAE
+from weft.models.variational.vade import VaDE as VaDE
 from weft.models.variational.vamp_prior import VampPrior as VampPrior
 from weft.models.variational.conditions import VectorCondition as VectorCondition
 from weft.models.variational.quantizers import VectorQuantizer as VectorQuantizer
@@ -87,13 +89,15 @@ from weft.models.variational import quantizers as quantizers
 from weft.models.variational import samplers as samplers
 from weft.models.variational import semi_supervised as semi_supervised
 from weft.models.variational import total_correlation as total_correlation
+from weft.models.variational import vade as vade
 from weft.models.variational import vamp_prior as vamp_prior
 from weft.models.variational import vq_vae as vq_vae
 Objective: Any
-__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'CodeReport', 'CollapseMonitor', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseGumbelVAE', 'DenseSemiSupervisedVAE', 'DenseVAE', 'DenseVampVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FlowSampler', 'FullGaussian', 'GaussianMixture', 'GumbelVAE', 'HierarchicalVAE', 'IWAE', 'InfoELBO', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'MixtureSampler', 'Objective', 'Posterior', 'Prior', 'PriorSampler', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'RelaxedELBO', 'ResidualQuantizer', 'STL', 'Sampler', 'SemiSupervisedVAE', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VampPrior', 'VectorCondition', 'VectorQuantizer', 'WarmUp', 'active_units', 'check_elbo', 'code_report', 'flow_posterior', 'gumbel_noise', 'kl_per_dimension', 'log_mean_exp', 'path_draws']
-def active_units(model: VAE, x: Tensor, least: float = 0.01) -> Tensor:
+__all__ = ['BetaELBO', 'BetaTC', 'CIWAE', 'ClassCondition', 'CodePrior', 'CodeReport', 'CollapseMonitor', 'ConditionalNormal', 'ConditionalVAE', 'Conditions', 'ConvolutionalVQVAE', 'DReG', 'Decomposition', 'DenseGumbelVAE', 'DenseSemiSupervisedVAE', 'DenseVAE', 'DenseVampVAE', 'DiagonalGaussian', 'Draws', 'ELBO', 'FlowPosterior', 'FlowSampler', 'FullGaussian', 'GaussianMixture', 'GumbelVAE', 'HierarchicalVAE', 'IWAE', 'InfoELBO', 'Joined', 'LadderVAE', 'LatentVariableModel', 'LearnedQuantizer', 'Levels', 'Likelihood', 'LinearVAE', 'MIWAE', 'MarkovVAE', 'MixturePrior', 'MixtureSampler', 'Objective', 'Posterior', 'Prior', 'PriorSampler', 'ProbabilisticPCA', 'Quantized', 'Quantizer', 'RelaxedELBO', 'ResidualQuantizer', 'STL', 'Sampler', 'SemiSupervisedVAE', 'SharedVariance', 'StandardNormal', 'UniformCodes', 'VAE', 'VQVAE', 'VaDE', 'VampPrior', 'VectorCondition', 'VectorQuantizer', 'WarmUp', 'active_units', 'check_elbo', 'code_report', 'flow_posterior', 'gumbel_noise', 'kl_per_dimension', 'log_mean_exp', 'path_draws']
+def active_units(model: LatentVariableModel, x: Tensor, least: float = 0.01, condition: Tensor | None = None) -> Tensor:
     """Which numbers of a code depend on x: Var over x of E[z | x] above `least`. (N, *event) → (code,) of bool"""
-def code_report(model: VAE, x: Tensor, samples: int = 16, generator: Any = None) -> CodeReport:
+def code_report(model: LatentVariableModel, x: Tensor, samples: int = 16, generator: Any = None, condition: Tensor | None = None) -> CodeReport:
     """The ELBO of these examples taken apart. x: (N, *event), all of them at once; N² · samples densities are computed"""
-def kl_per_dimension(model: VAE, x: Tensor) -> Tensor | None:
-    """KL(q(zⱼ | x) ‖ N(0, 1)), the mean over x; None for posteriors whose elements depend on each other: (code,)"""
+def kl_per_dimension(model: LatentVariableModel, x: Tensor, condition: Tensor | None = None) -> Tensor | None:
+    """KL(q(zⱼ | x) ‖ N(0, 1)), the mean over x; None for posteriors whose elements depend on each other, for other priors, and
+    for codes that are not one level of numbers: (code,)"""
