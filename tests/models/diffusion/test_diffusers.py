@@ -110,6 +110,49 @@ def test_noise_of_the_walk_and_of_the_schedule():
     assert np.allclose(made.add_noise(x, noise, weft.tensor([799])).numpy(), known[799])
 
 
+#   scheduler, prediction, where START ends from timesteps 900, 400, 100 (of Euler also by their σ)
+CHOSEN = (
+    (DPM, "epsilon", [-80.741274, -27.663924, 15.499463, 68.576811]),
+    (DPM, "v_prediction", [-0.828131, -0.316885, 0.093589, 0.586034]),
+    (EULER, "epsilon", [-80.742293, -27.732852, 15.568392, 68.577841]),
+    (EULER, "v_prediction", [-0.722116, -0.281051, 0.057596, 0.483647]),
+    (HEUN, "epsilon", [-79.905648, -22.989772, 10.825339, 67.741187]),
+    (HEUN, "v_prediction", [-5.531056, -1.827156, 1.526075, 5.112035]),
+)
+
+
+@pytest.mark.parametrize("name, prediction, end", CHOSEN)
+def test_steps_that_were_chosen_one_by_one(name, prediction, end):
+    made = getattr(diffusion, name)(prediction_type=prediction)
+    made.set_timesteps(timesteps=[900, 400, 100])
+    assert np.allclose(walked(made, weft.tensor), end, rtol=1e-5, atol=2e-5)
+    if name == EULER:
+        sigmas = made.schedule.snr.numpy()[[900, 400, 100]] ** -0.5
+        made.set_timesteps(sigmas=[*sigmas, 0.0])
+        assert np.allclose(made.timesteps.numpy(), [900, 400, 100])
+        assert np.allclose(walked(made, weft.tensor), end, rtol=1e-5, atol=2e-5)
+
+
+def test_steps_that_cannot_be_chosen():
+    made = EulerDiscreteScheduler("linear", 1000)
+    for wrong in ([100, 400], [1000, 3], [5, -1], [], [3.5]):
+        with pytest.raises(OptionError, match="each below the one before"):
+            made.set_timesteps(timesteps=wrong)
+    for options in ({}, {"num_inference_steps": 3, "timesteps": [1]}):
+        with pytest.raises(OptionError, match="either"):
+            made.set_timesteps(**options)
+    with pytest.raises(OptionError, match="one of a number"):
+        made.set_timesteps(3, sigmas=[1.0, 0.0])
+    with pytest.raises(OptionError, match="the last one 0"):
+        made.set_timesteps(sigmas=[2.0, 1.0])
+    with pytest.raises(OptionError, match="exclude"):
+        EulerDiscreteScheduler("linear", 1000, use_karras_sigmas=True).set_timesteps(timesteps=[5])
+    with pytest.raises(OptionError, match="sigmas instead"):
+        FlowMatchEulerDiscreteScheduler().set_timesteps(timesteps=[5])
+    one = diffusion.DDPM(weft.nn.Identity(), (2,), "linear").scheduler("euler", 1)
+    assert one.timesteps.tolist() == [999]
+
+
 def test_schedulers_beside_the_library():
     library, torch = pytest.importorskip("diffusers"), pytest.importorskip("torch")
     spacings, predictions = ("linspace", "leading", "trailing"), ("epsilon", "v_prediction", "sample")

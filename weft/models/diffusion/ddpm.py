@@ -322,7 +322,7 @@ class DDPM(Conditioned):
     def scheduler(self, kind: str = "ddpm", steps: int | None = None, eta: float = 0.0) -> Scheduler:
         """A scheduler that fits this model."""
         options: dict[str, Any] = {"clip_sample": self._clip is not None, "clip_sample_range": self._clip or 1.0}
-        levels = {"use_karras_sigmas": True, "timestep_spacing": "linspace"}
+        levels = {"use_karras_sigmas": True, "timestep_spacing": "trailing" if steps == 1 else "linspace"}
         own = {"ddpm": {"variance_type": self.variance_type}, "ddim": {"eta": eta}, "euler": levels, "heun": levels}
         options |= {"timestep_spacing": "trailing"} | own.get(kind, {})  # either starts where there is only noise
         made = SAMPLERS[kind](self.schedule, prediction_type=self.prediction_type, **options)

@@ -66,10 +66,22 @@ class Scheduler(ABC):
         self.set_timesteps(len(self.schedule))
 
     # ---------------------------------------------------------------------- diffusers' calls
-    def set_timesteps(self, num_inference_steps: int) -> None:
-        """Choose so many of the steps; `timesteps` has them, the noisiest first."""
-        self._prepare(self._grid(num_inference_steps))
+    def set_timesteps(self, num_inference_steps: int | None = None, *, timesteps: Any = None) -> None:
+        """Choose so many of the steps, or these, each below the one before; `timesteps` has them, the noisiest first."""
+        if (num_inference_steps is None) == (timesteps is None):
+            raise OptionError("set_timesteps: expected either a number of steps or timesteps")
+        self._prepare(self._grid(num_inference_steps) if timesteps is None else self._chosen(timesteps))
         self.memory = None
+
+    def _chosen(self, timesteps: Any) -> np.ndarray:
+        asked = np.asarray(timesteps)
+        inside = asked.ndim == 1 and len(asked) and asked.dtype.kind == "i" and 0 <= asked[-1] <= asked[0]
+        if not inside or asked[0] >= len(self.schedule) or (np.diff(asked) >= 0).any():
+            raise OptionError(
+                f"set_timesteps: expected whole timesteps from {len(self.schedule) - 1} to 0, each below the one before, "
+                f"got {timesteps!r}"
+            )
+        return asked.astype(np.int64)
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
         """√ᾱₜ x₀ + √(1 − ᾱₜ) ε: like x₀"""
@@ -105,7 +117,7 @@ class Scheduler(ABC):
     ) -> tuple[Tensor, Tensor, Memory]:
         """The next sample, the predicted x₀, what the next step may look back at. number: of the step, from 0"""
 
-    def _grid(self, count: int) -> np.ndarray:
+    def _grid(self, count: Any) -> np.ndarray:
         """The timesteps of so many steps, the noisiest first: (N,)"""
         return spaced(len(self.schedule), count, self.timestep_spacing)
 

@@ -39,7 +39,7 @@ class DPMSolverMultistepScheduler(Scheduler):
         self.solver_order = solver_order
         super().__init__(*args, timestep_spacing=timestep_spacing, **options)
 
-    def _grid(self, count: int) -> np.ndarray:
+    def _grid(self, count: Any) -> np.ndarray:
         total = len(self.schedule)
         if self.timestep_spacing == "trailing" or count >= total:
             return spaced(total, count, self.timestep_spacing)
@@ -82,7 +82,7 @@ class _Sigmas(Scheduler):
         self.use_karras_sigmas = use_karras_sigmas
         super().__init__(*args, timestep_spacing=timestep_spacing, **options)
 
-    def _grid(self, count: int) -> np.ndarray:
+    def _grid(self, count: Any) -> np.ndarray:
         return spaced(len(self.schedule), count, self.timestep_spacing, whole=False)
 
     def _prepare(self, timesteps: np.ndarray) -> None:
@@ -93,6 +93,23 @@ class _Sigmas(Scheduler):
             sigmas = karras_sigmas(len(timesteps), sigmas[-1], sigmas[0])
             times = np.interp(np.log(sigmas), np.log(known), np.arange(len(known)))
         self.set_sigmas(sigmas, times)
+
+    def set_timesteps(
+        self, num_inference_steps: int | None = None, *, timesteps: Any = None, sigmas: Any = None
+    ) -> None:
+        """As everywhere; or these noise levels, which end with 0, told to the network as the times that the schedule has for
+        them. Karras' levels are not laid over steps that were chosen one by one."""
+        if sigmas is not None:
+            if num_inference_steps is not None or timesteps is not None:
+                raise OptionError("set_timesteps: expected one of a number of steps, timesteps and sigmas")
+            levels, known = np.asarray(sigmas, np.float64), self.schedule.snr.numpy() ** -0.5
+            if levels.ndim != 1 or len(levels) < 2 or levels[-1] != 0:
+                raise OptionError("set_timesteps: expected sigmas that fall, the last one 0")
+            self.set_sigmas(levels[:-1], np.interp(np.log(levels[:-1]), np.log(known), np.arange(len(known))))
+        elif timesteps is not None and self.use_karras_sigmas:
+            raise OptionError("set_timesteps: timesteps one by one and use_karras_sigmas exclude each other")
+        else:
+            super().set_timesteps(num_inference_steps, timesteps=timesteps)
 
     def set_sigmas(self, sigmas: Any, timesteps: Any = None) -> None:
         """Walk over these noise levels, the highest first; a last step goes to 0. timesteps: what the network is told."""
@@ -205,8 +222,12 @@ class FlowMatchEulerDiscreteScheduler(Scheduler):
         self.prediction_type, self.clip = "flow", None
         self.set_timesteps(num_train_timesteps)
 
-    def set_timesteps(self, num_inference_steps: int | None = None, sigmas: Any = None) -> None:
+    def set_timesteps(  # levels take the place of timesteps
+        self, num_inference_steps: int | None = None, *, sigmas: Any = None, timesteps: Any = None
+    ) -> None:
         """Choose so many levels σ, or these, which are shifted; `timesteps` has 1000 σ."""
+        if timesteps is not None:
+            raise OptionError("FlowMatchEulerDiscreteScheduler.set_timesteps: give sigmas instead of timesteps")
         if sigmas is None:
             if num_inference_steps is None or num_inference_steps < 1:
                 raise OptionError(f"set_timesteps: expected 1 step or more, got {num_inference_steps}")
