@@ -13,6 +13,7 @@ from weft import recipes
 from weft.app.cli import app
 from weft.data.sources import trusted
 from weft.errors import OptionError, ShapeError
+from weft.models.variational.gradient_estimators import DReG
 from weft.recipes.variational.flow_posterior_mnist import same_size
 from weft.train import RunFolder
 
@@ -51,6 +52,14 @@ def test_a_short_run_learns_and_is_loaded_again(iwae, files):
         and json.dumps(said)
         and said == recipes.get("vae-mnist").predict(iwae.task, np.zeros((2, 28, 28)))
     )
+
+
+@pytest.mark.filterwarnings("error:compile")
+@pytest.mark.parametrize("early, draws", [("0.5", 8), ("1", 5)])
+def test_few_draws_are_taken_at_first(files, tmp_path, early, draws):
+    options = [*SMALL, "k=8", "epochs=2", f"early={early}"]
+    found = recipes.run("vae-mnist", options, root=files, folder=tmp_path / "run", progress=False)
+    assert found.task.model.objective == DReG(draws)
 
 
 def test_training_images_are_grey_and_test_images_bits_that_stay(files):

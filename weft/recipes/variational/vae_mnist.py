@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...models.variational.base import DenseVAE
-from ...models.variational.objectives import ELBO, IWAE
+from ...models.variational.gradient_estimators import DReG
+from ...models.variational.objectives import ELBO, IWAE, Objective
+from ..base import Splits
 from ..goal import Goal
 from ..settings import option
-from .bits import DynamicBits, DynamicSettings
+from .bits import DynamicBits, DynamicSettings, Variational, start_at_rates
 
 __all__ = ["VAEMnist", "VAESettings", "recipe"]
 
@@ -26,9 +28,30 @@ class VAESettings(DynamicSettings):
     epochs: int = 150
     lr: float = 0.004
     k: int = option(1, "draws of each code; more than one makes it importance-weighted", at_least=1)
+    estimator: Literal["dreg", "iwae"] = option("dreg", "of the importance-weighted bound's gradient")
+    early: float = option(
+        0.0, "share of the epochs, at first, in which at most 5 draws are taken", at_least=0, at_most=1
+    )
     hidden: tuple[int, ...] = option((200, 200), "units of each hidden layer", at_least=1)
     code: int = option(50, "numbers of a code", at_least=1)
     activation: Literal["tanh", "relu", "silu"] = option("tanh", "of the hidden units")
+
+
+class Weighted(Variational):
+    """Few draws at first: what k of them gain counts at the end, and each costs as much at the beginning."""
+
+    def on_train_epoch_start(self) -> None:
+        few = self.trainer.current_epoch < self.settings.early * self.settings.epochs
+        wanted = objective(self.settings, min(self.settings.k, 5) if few else self.settings.k)
+        if self.model.objective != wanted:  # another object would be another plan
+            self.model.objective = wanted
+
+
+def objective(settings: VAESettings, draws: int) -> Objective:
+    """The bound that so many draws of each code make."""
+    if draws == 1:
+        return ELBO()
+    return DReG(draws) if settings.estimator == "dreg" else IWAE(draws)
 
 
 class VAEMnist(DynamicBits):
@@ -45,9 +68,14 @@ class VAEMnist(DynamicBits):
     )
 
     def model(self, settings: VAESettings) -> DenseVAE:
-        objective = ELBO() if settings.k == 1 else IWAE(settings.k)
-        options = {"activation": settings.activation, "init": "xavier", "objective": objective}
+        options = {"activation": settings.activation, "init": "xavier", "objective": objective(settings, settings.k)}
         return DenseVAE(784, settings.hidden, settings.code, **options)
+
+    def task(self, settings: VAESettings, splits: Splits | None = None) -> Weighted:
+        model = self.model(settings)
+        if splits is not None:
+            start_at_rates(model, splits.train.dataset.tensors[0])
+        return Weighted(model, settings, splits)
 
 
 recipe = VAEMnist()
