@@ -1,10 +1,12 @@
 """Several processes beside one: python bench/cluster.py [--folder ../shared/bench] [--rounds 5] [--seconds 220]
 
-For each task, at the same joined batch: 1 process × 2 threads, 2 ranks × 1 thread, the same ranks without calls and the calls
-alone, which together show how much of the calls is hidden; what DistributedDataParallel costs in one process; bytes of
+For each task, at the same joined batch: 1 process × 2 threads, 2 ranks × 1 thread, the same with calls that Python makes
+between native parts (as between machines), the same ranks without calls, and those calls alone, which together show how
+much of the calls is hidden; what DistributedDataParallel costs in one process; bytes of
 parameters, gradients and optimiser state a rank holds under each strategy, beside the formula. Contestants take turns step by
-step, figures are medians; no round is begun that would end after `--seconds`. `others` is how many cores other programs used
-meanwhile: above 0.2 the times mean little. In one process the two also run as processor time, which others disturb less.
+step; figures are medians over rounds of the median, and in brackets of the shortest step; no round is begun that would end
+after `--seconds`. `others` is how many cores other programs used meanwhile: above 0.2 medians mean little, and the shortest
+steps are what to look at. In one process the two also run as processor time, which others disturb less.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TURNS = 5
+TURNS = 9
 
 
 def model_and_batch(task: str, rank: int, size: int) -> tuple[Any, Any, Any, Any]:
@@ -39,8 +41,8 @@ def model_and_batch(task: str, rank: int, size: int) -> tuple[Any, Any, Any, Any
     return model, x, y, lambda parameters: weft_tasks.optimiser(c, parameters)
 
 
-def in_turns(*steps: Any) -> tuple[list[float], list[float]]:
-    """Median seconds of each, by the clock and of the processor, after two runs that compile and warm up."""
+def in_turns(*steps: Any) -> tuple[list[float], list[float], list[float]]:
+    """Median seconds of each, by the clock and of the processor, and the fewest, after two runs that compile and warm up."""
     seconds: list[list[tuple[float, float]]] = [[] for _ in steps]
     for number in range(TURNS + 2):
         for step, found in zip(steps, seconds, strict=True):
@@ -48,10 +50,11 @@ def in_turns(*steps: Any) -> tuple[list[float], list[float]]:
             step()
             if number >= 2:
                 found.append((time.perf_counter() - begin, time.process_time() - worked))
-    return tuple([statistics.median(pair[k] for pair in found) for found in seconds] for k in (0, 1))
+    medians = ([statistics.median(pair[k] for pair in found) for found in seconds] for k in (0, 1))
+    return *medians, [min(pair[0] for pair in found) for found in seconds]
 
 
-def step_of(model: Any, x: Any, y: Any, optimizer: Any) -> Any:
+def step_of(model: Any, x: Any, y: Any, optimizer: Any, without: tuple[str, ...] = ()) -> Any:
     import weft
     from weft.nn import functional as F
 
@@ -63,7 +66,7 @@ def step_of(model: Any, x: Any, y: Any, optimizer: Any) -> Any:
         optimizer.step()
         return loss.detach()
 
-    return weft.compile(step)
+    return weft.compile(step, without=without)
 
 
 def job(task: str, memory: bool) -> dict[str, Any]:
@@ -77,13 +80,21 @@ def job(task: str, memory: bool) -> dict[str, Any]:
     model, x, y, make = model_and_batch(task, rank, size)
     wrapped = DistributedDataParallel(model_and_batch(task, rank, size)[0])
     steps = [step_of(net, x, y, make(net.parameters())) for net in (model, wrapped)]
-    clock, worked = in_turns(*steps)
-    row: dict[str, Any] = {"ranks": size, "plain": clock[0], "ddp": clock[1], "cost": worked[1] / worked[0] - 1}
+    if size > 1:
+        third = DistributedDataParallel(model_and_batch(task, rank, size)[0])
+        steps.append(step_of(third, x, y, make(third.parameters()), ("ranks",)))
+    clock, worked, fewest = in_turns(*steps)
+    row: dict[str, Any] = {"ranks": size, "cost": worked[1] / worked[0] - 1}
+    row |= {name: pair for name, *pair in zip(("plain", "ddp", "python"), clock, fewest, strict=False)}
     if size > 1:
         parameters = list(model.parameters())
-        row["calls"] = in_turns(lambda: average_gradients(parameters, dist.group.WORLD))[0][0]
+        clock, _, fewest = in_turns(lambda: average_gradients(parameters, dist.group.WORLD))
+        row["calls"] = [clock[0], fewest[0]]
     if memory:
         row |= held(task, rank, size)
+    every: list[Any] = [0.0] * size
+    dist.all_gather_object(every, time.process_time())
+    row["worked"] = sum(every)
     dist.destroy_process_group()
     return row if rank == 0 else {}
 
@@ -124,31 +135,34 @@ def started(task: str, ranks: int, threads: int, folder: Path, memory: bool) -> 
     return next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
 
 
-def busy() -> tuple[float, float]:
-    """Seconds that all cores have worked since the machine started, and those of this process and its children."""
+def busy() -> float:
+    """Seconds that all cores have worked since the machine started."""
     fields = [float(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-    ours = sum(os.times()[:4])
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK"), ours
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+FIGURES = ((0, "plain"), (1, "ddp"), (1, "plain"), (1, "calls"), (1, "python"))  # number of ranks less 1, contestant
 
 
 def shown(task: str, rounds: list[tuple[dict[str, Any], dict[str, Any]]], others: float) -> None:
     """The figures of a task, each beside its goal."""
-    median = lambda which, key: statistics.median(pair[which][key] for pair in rounds)
-    one, two, compute, calls = median(0, "plain"), median(1, "ddp"), median(1, "plain"), median(1, "calls")
+    median = lambda which, key, best: statistics.median(pair[which][key][best] for pair in rounds)
+    each = [[median(*place, best) for place in FIGURES] for best in (0, 1)]
+    told = [f"{m * 1e3:.1f} ({f * 1e3:.1f}) ms" for m, f in zip(*each, strict=True)]
+    ratio = [two / one for one, two, *_ in each]
+    hidden = [(compute + calls - two) / calls for _, two, compute, calls, _ in each]
+    print(f"{task}: 1 × 2 threads {told[0]}, 2 × 1 thread {told[1]}, ratio {ratio[0]:.2f} ({ratio[1]:.2f}), goal ≤ 1.1")
     print(
-        f"{task}: 1 × 2 threads {one * 1e3:.1f} ms, 2 × 1 thread {two * 1e3:.1f} ms, ratio {two / one:.2f} (goal ≤ 1.1)"
+        f"  compute {told[2]} and calls {told[3]} apart: hidden {hidden[0]:.0%} ({hidden[1]:.0%}); calls from Python {told[4]}"
     )
-    hidden = (compute + calls - two) / calls
-    print(
-        f"  compute {compute * 1e3:.1f} ms + calls {calls * 1e3:.1f} ms apart, together {two * 1e3:.1f}: hidden {hidden:.0%}"
-    )
-    print(f"  overhead in one process {median(0, 'cost'):+.1%} of processor time (goal ≤ 1 %)")
+    cost = statistics.median(pair[0]["cost"] for pair in rounds)
+    print(f"  overhead in one process {cost:+.1%} of processor time (goal ≤ 1 %)")
     last = rounds[0][1]
     p, n = 4 * last["elements"], last["ranks"]
     s = last["held"]["ddp"] - 2 * p
     formula = {"ddp": 2 * p + s, "zero1": 2 * p + s / n, "zero3": (2 * p + s) / n}
-    told = ", ".join(f"{k} {v / 1e6:.1f} MB (formula {formula[k] / 1e6:.1f})" for k, v in last["held"].items())
-    print(f"  held by a rank of {n}: {told}")
+    bytes_told = ", ".join(f"{k} {v / 1e6:.1f} MB (formula {formula[k] / 1e6:.1f})" for k, v in last["held"].items())
+    print(f"  held by a rank of {n}: {bytes_told}")
     print(f"  {len(rounds)} rounds; others: {others:.2f} cores", flush=True)
 
 
@@ -175,7 +189,8 @@ def main() -> None:
             rounds.append(tuple(pair))
             longest = max(longest, time.perf_counter() - start)
         after, wall = busy(), time.perf_counter() - begin
-        shown(task, rounds, (after[0] - before[0] - (after[1] - before[1])) / wall)
+        worked = sum(row["worked"] for pair in rounds for row in pair)
+        shown(task, rounds, (after - before - worked) / wall)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,13 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from collections.abc import Callable
 
 import pytest
+
+import weft
+import weft.distributed as dist
+from weft import nn
 
 from .launching import HERE, ROOT, SECONDS, environment, mpiexec, rows_of, run_job
 from .test_launch import launch
@@ -48,6 +53,29 @@ def test_by_the_clock_buckets_are_with_all_ranks_before_the_last_gradient_is_the
 def test_gradients_travel_in_the_order_in_which_they_are_whole():
     for row in figures():
         assert set(row["order"][:2]) == {"last.weight", "last.bias"} and row["order"][2] == "shared"
+
+
+def test_alone_a_compiled_step_is_that_of_the_module_kernel_by_kernel():
+    def kernels(wrap: Callable[[nn.Module], nn.Module]) -> list:
+        weft.manual_seed(0)
+        model = wrap(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)))
+        optimizer = weft.optim.AdamW(model.parameters())
+
+        def step(x: weft.Tensor) -> weft.Tensor:
+            loss = model(x).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = weft.compile(step)
+        for _ in range(2):
+            run(weft.ones(4, 6))
+        return [(slot.step.kernel.key(), slot.phase) for slot in run.plans.popitem()[1][0].plan.slots]
+
+    dist.init_process_group()
+    assert kernels(nn.parallel.DistributedDataParallel) == kernels(lambda model: model)
+    dist.destroy_process_group()
 
 
 def test_the_tutorial_script_gives_the_same_under_weft_launch_and_mpiexec(tmp_path):
