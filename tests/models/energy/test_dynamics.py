@@ -9,7 +9,7 @@ import pytest
 import weft
 from weft import nn
 from weft.errors import OptionError, ShapeError, UnsupportedError
-from weft.models.energy import DeepEnergy, GaussianMRF, ReplayBuffer, hamiltonian, langevin
+from weft.models.energy import DeepEnergy, GaussianMRF, LangevinDynamics, ReplayBuffer, hamiltonian, langevin
 from weft.models.generative import grid
 
 NORMAL = lambda x: 0.5 * (x**2).sum(-1)
@@ -36,6 +36,28 @@ def test_one_step_is_its_formula():
     assert weft.allclose(langevin(NORMAL, x, 1, 0.2, seeded(7)), x - 0.2 * x + math.sqrt(0.4) * noise)
     held = langevin(lambda x: 100 * NORMAL(x), x, 1, 0.2, seeded(7), clip=0.5)
     assert weft.allclose(held, x - 0.2 * (100 * x).clamp(-0.5, 0.5) + math.sqrt(0.4) * noise)
+
+
+def test_chains_under_the_names_of_libraries_are_the_same_walk():
+    x = weft.randn(5, 3, generator=seeded(), dtype=weft.float64)
+    chains = LangevinDynamics(NORMAL, 0.2)
+    assert weft.allclose(chains.sample(x, 12, seeded(7)), langevin(NORMAL, x, 12, 0.2, seeded(7)))
+    seen = chains.trajectory(x, 12, thin=4, generator=seeded(7))
+    assert seen.shape == (3, 5, 3) and weft.allclose(seen[1], langevin(NORMAL, x, 8, 0.2, seeded(7)))
+    assert weft.equal(seen[-1], chains.sample(x, 12, seeded(7)))
+
+
+def test_the_square_of_the_noises_scale_is_a_temperature():
+    """exp(−E / T) of a standard normal has variance T, and T / (1 − ε/2) at a step of ε."""
+    n, step = 40_000, 0.3
+    drawn = LangevinDynamics(NORMAL, step, noise_scale=1.5).sample(weft.zeros(n, 1).double(), 120, seeded(1))
+    expected = 1.5**2 / (1 - step / 2)
+    assert abs((drawn**2).mean().item() - expected) < 4.5 * expected * math.sqrt(2 / n)
+    for wrong in ({"step_size": 0.0}, {"noise_scale": -1.0}):
+        with pytest.raises(OptionError, match="above 0"):
+            LangevinDynamics(NORMAL, **wrong)
+    with pytest.raises(OptionError, match="thin"):
+        LangevinDynamics(NORMAL).trajectory(weft.zeros(1, 1), 5, thin=6)
 
 
 def test_hamiltonian_chains_have_no_bias_where_langevin_has():

@@ -11,7 +11,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "deep_belief": ("DeepBelief", "UpDown"),
     "deep_boltzmann": ("DeepBoltzmannMachine",),
     "deep_energy": ("DeepEnergy", "ReplayBuffer"),
-    "dynamics": ("follow_score", "hamiltonian", "langevin"),
+    "dynamics": ("LangevinDynamics", "follow_score", "hamiltonian", "langevin"),
     "gaussian_mrf": ("GaussianMRF",),
     "hopfield": ("Hopfield", "ModernHopfield", "hebbian", "pseudo_inverse", "recall_overlap", "storkey"),
     "ising": ("IsingLattice", "onsager_energy", "onsager_magnetisation"),

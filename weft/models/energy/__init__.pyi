@@ -14,6 +14,7 @@ from weft.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from weft.models.energy.rbm import GaussianRBM as GaussianRBM
 from weft.models.energy.hopfield import Hopfield as Hopfield
 from weft.models.energy.ising import IsingLattice as IsingLattice
+from weft.models.energy.dynamics import LangevinDynamics as LangevinDynamics
 from weft.models.energy.contrastive import LikelihoodGradient as LikelihoodGradient
 from weft.models.energy.annealing import LogPartition as LogPartition
 from weft.models.energy.hopfield import ModernHopfield as ModernHopfield
@@ -50,7 +51,7 @@ from weft.models.energy import ratings_rbm as ratings_rbm
 from weft.models.energy import rbm as rbm
 from weft.models.energy.hopfield import recall_overlap as recall_overlap
 from weft.models.energy.hopfield import storkey as storkey
-__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepBelief', 'DeepBoltzmannMachine', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'RatingsDivergence', 'RatingsRBM', 'ReplayBuffer', 'SoftmaxRBM', 'UpDown', 'ais', 'base_rates', 'dense_near_one', 'follow_score', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
+__all__ = ['BernoulliRBM', 'BoltzmannMachine', 'ContrastiveDivergence', 'DeepBelief', 'DeepBoltzmannMachine', 'DeepEnergy', 'GaussianMRF', 'GaussianRBM', 'Hopfield', 'IsingLattice', 'LangevinDynamics', 'LikelihoodGradient', 'LogPartition', 'ModernHopfield', 'PairwiseMRF', 'ParallelTempering', 'PersistentContrastiveDivergence', 'RBM', 'RatingsDivergence', 'RatingsRBM', 'ReplayBuffer', 'SoftmaxRBM', 'UpDown', 'ais', 'base_rates', 'dense_near_one', 'follow_score', 'hamiltonian', 'hebbian', 'langevin', 'onsager_energy', 'onsager_magnetisation', 'pseudo_inverse', 'recall_overlap', 'reverse_ais', 'storkey']
 def ais(rbm: RBM, chains: int = 100, temperatures: int | Tensor = 1000, *, base: Tensor | None = None, generator: Any = None) -> LogPartition:
     """log Z of an RBM from below (Salakhutdinov and Murray 2008). One native plan under `weft.compile`.
 

@@ -13,8 +13,9 @@ import weft
 
 from ...errors import OptionError
 from ...tensor import Tensor
+from ..generative.plans import planned
 
-__all__ = ["follow_score", "hamiltonian", "langevin"]
+__all__ = ["LangevinDynamics", "follow_score", "hamiltonian", "langevin"]
 
 Energy = Score = Callable[[Tensor], Tensor]
 
@@ -46,6 +47,47 @@ def follow_score(score: Score, x: Tensor, steps: int, step: float | Tensor, gene
         return x + step * score(x) + spread * noise
 
     return weft.fori_loop(0, steps, move, x.detach())
+
+
+class LangevinDynamics:
+    """Langevin chains over an energy, one native plan, under the names that libraries of energies share.
+
+    step_size: ε; noise_scale: times √(2ε) ξ, its square is the temperature of what is sampled; clip: as in `langevin`
+
+    >>> chains = LangevinDynamics(lambda x: 0.5 * (x**2).sum(1), step_size=0.1)
+    >>> chains.sample(weft.zeros(5, 2), 50).shape, chains.trajectory(weft.zeros(5, 2), 50, thin=10).shape
+    (weft.Size([5, 2]), weft.Size([5, 5, 2]))
+    """
+
+    def __init__(
+        self, energy: Energy, step_size: float = 1e-3, noise_scale: float = 1.0, *, clip: float | None = None
+    ) -> None:
+        _check(step_size)
+        if not noise_scale > 0:
+            raise OptionError(f"LangevinDynamics: expected a noise_scale above 0, got {noise_scale}")
+        self.energy, self.step_size, self.noise_scale, self.clip = energy, step_size, noise_scale, clip
+        self._walked = planned(self._walk)
+
+    def sample(self, x: Tensor, n_steps: int = 100, generator: Any = None) -> Tensor:
+        """Where chains are after so many steps from x: like x"""
+        return self._walked(x, 1, n_steps, generator=generator)[0]
+
+    def trajectory(self, x: Tensor, n_steps: int = 100, thin: int = 1, generator: Any = None) -> Tensor:
+        """Where they are after every `thin` steps: (n_steps // thin, B, *event)"""
+        if not 1 <= thin <= n_steps:
+            raise OptionError(f"LangevinDynamics: expected thin from 1 to {n_steps}, got {thin}")
+        return self._walked(x, n_steps // thin, thin, generator=generator)
+
+    def _walk(self, x: Tensor, times: int, steps: int, generator: Any = None) -> Tensor:
+        # in units of the temperature: E / T with steps of T ε have noise √(2 ε T)
+        temperature, slope = self.noise_scale**2, _slope(self.energy, self.clip)
+        score = lambda x: -slope(x) / temperature
+
+        def walk(x: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+            x = follow_score(score, x, steps, temperature * self.step_size, generator)
+            return x, x
+
+        return weft.scan(walk, x.detach(), weft.arange(times))[1]
 
 
 def hamiltonian(
