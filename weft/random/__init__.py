@@ -151,6 +151,12 @@ class Generator(Samplers):
         with _lock:
             self._key, self._offset = key, offset
 
+    def _take_place_of(self, other: "Generator") -> None:
+        """`set_state(other.get_state())`, without the bytes in between."""
+        self._moving()
+        with _lock:
+            self._key, self._offset = other._key, other._offset
+
     def clone_state(self) -> "Generator":
         """A new generator at the same place of the same stream."""
         return _restore(self.device, self.get_state())

@@ -40,9 +40,9 @@ class Planned:
             return self.function(*args, generator=generator, **options)
         source = weft.default_generator if generator is None else generator
         with self.lock:
-            self.own.set_state(source.get_state())
+            self.own._take_place_of(source)
             result = self.compiled(*args, generator=self.own, **options)
-            source.set_state(self.own.get_state())
+            source._take_place_of(self.own)
         return result
 
     @property
@@ -75,12 +75,27 @@ class _Plans:
 def in_one_plan(method: Callable) -> Callable:
     """For methods of a module with an argument `generator`: each object compiles its own when it is first called."""
     signature = inspect.signature(method)
+    first, *names = signature.parameters
+    kinds = {part.kind for part in signature.parameters.values()}
+    plain = not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    defaults = {name: part.default for name, part in signature.parameters.items() if part.default is not part.empty}
+    positional = [name for name in names if signature.parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+
+    def arguments(self: Any, args: tuple, options: dict[str, Any]) -> dict[str, Any]:
+        """By name, so that what is left out and what is said as it would be are one plan. By hand where nothing can be
+        wrong, since binding takes longer than small samplers do."""
+        by_place = dict(zip(positional, args, strict=False))
+        if plain and len(args) <= len(positional) and by_place.keys().isdisjoint(options):
+            given = defaults | by_place | options
+            if given.keys() == set(names):
+                return {name: given[name] for name in names}
+        bound = signature.bind(self, *args, **options)
+        bound.apply_defaults()
+        return {name: value for name, value in bound.arguments.items() if name != first}
 
     @functools.wraps(method)
     def run(self: Any, *args: Any, **options: Any) -> Any:
-        bound = signature.bind(self, *args, **options)
-        bound.apply_defaults()  # what is left out and what is said as it would be are one plan
-        given = {name: value for name, value in bound.arguments.items() if value is not self}
+        given = arguments(self, args, options)
         if mode.interpreter is not None:
             return method(self, **given)
         plans = self.__dict__.setdefault("_plans", _Plans()).made
