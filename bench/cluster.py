@@ -5,8 +5,8 @@ between native parts (as between machines), the same ranks without calls, and th
 much of the calls is hidden; what DistributedDataParallel costs in one process; bytes of
 parameters, gradients and optimiser state a rank holds under each strategy, beside the formula. Contestants take turns step by
 step; figures are medians over rounds of the median, and in brackets of the shortest step; no round is begun that would end
-after `--seconds`. `others` is how many cores other programs used meanwhile: above 0.2 medians mean little, and the shortest
-steps are what to look at. In one process the two also run as processor time, which others disturb less.
+after `--seconds`. Of the rounds those count during which other programs used up to 0.2 cores (`others`), or where there is none, the
+quietest: then times mean little. In one process the two also run as processor time, which others disturb less.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TURNS = 9
+TURNS = 5
+QUIET = 0.2  # cores that other programs may use
 
 
 def model_and_batch(task: str, rank: int, size: int) -> tuple[Any, Any, Any, Any]:
@@ -144,8 +145,10 @@ def busy() -> float:
 FIGURES = ((0, "plain"), (1, "ddp"), (1, "plain"), (1, "calls"), (1, "python"))  # number of ranks less 1, contestant
 
 
-def shown(task: str, rounds: list[tuple[dict[str, Any], dict[str, Any]]], others: float) -> None:
+def shown(task: str, every: list[tuple[float, dict[str, Any], dict[str, Any]]]) -> None:
     """The figures of a task, each beside its goal."""
+    quietest = min(others for others, *_ in every)
+    rounds = [pair for others, *pair in every if others <= max(QUIET, quietest)]
     median = lambda which, key, best: statistics.median(pair[which][key][best] for pair in rounds)
     each = [[median(*place, best) for place in FIGURES] for best in (0, 1)]
     told = [f"{m * 1e3:.1f} ({f * 1e3:.1f}) ms" for m, f in zip(*each, strict=True)]
@@ -157,13 +160,14 @@ def shown(task: str, rounds: list[tuple[dict[str, Any], dict[str, Any]]], others
     )
     cost = statistics.median(pair[0]["cost"] for pair in rounds)
     print(f"  overhead in one process {cost:+.1%} of processor time (goal ≤ 1 %)")
-    last = rounds[0][1]
+    last = every[0][2]
     p, n = 4 * last["elements"], last["ranks"]
     s = last["held"]["ddp"] - 2 * p
     formula = {"ddp": 2 * p + s, "zero1": 2 * p + s / n, "zero3": (2 * p + s) / n}
     bytes_told = ", ".join(f"{k} {v / 1e6:.1f} MB (formula {formula[k] / 1e6:.1f})" for k, v in last["held"].items())
     print(f"  held by a rank of {n}: {bytes_told}")
-    print(f"  {len(rounds)} rounds; others: {others:.2f} cores", flush=True)
+    told = ", ".join(f"{others:.2f}" for others, *_ in every)
+    print(f"  {len(rounds)} of {len(every)} rounds; others: {told} cores", flush=True)
 
 
 def main() -> None:
@@ -181,16 +185,16 @@ def main() -> None:
             print(json.dumps(row), flush=True)
         return
     for task in options.tasks:
-        before, begin, rounds, longest = busy(), time.perf_counter(), [], 0.0
+        begin, rounds, longest = time.perf_counter(), [], 0.0
         share = options.seconds / len(options.tasks)
         while len(rounds) < options.rounds and (not rounds or time.perf_counter() - begin + longest < share):
-            start = time.perf_counter()
+            before, start = busy(), time.perf_counter()
             pair = [started(task, ranks, 3 - ranks, options.folder, ranks > 1 and not rounds) for ranks in (1, 2)]
-            rounds.append(tuple(pair))
-            longest = max(longest, time.perf_counter() - start)
-        after, wall = busy(), time.perf_counter() - begin
-        worked = sum(row["worked"] for pair in rounds for row in pair)
-        shown(task, rounds, (after - before - worked) / wall)
+            wall = time.perf_counter() - start
+            others = (busy() - before - sum(row["worked"] for row in pair)) / wall
+            rounds.append((others, *pair))
+            longest = max(longest, wall)
+        shown(task, rounds)
 
 
 if __name__ == "__main__":

@@ -56,9 +56,9 @@ class Board:
     def begin(self, group: Group, calls: int, nbytes: int, form: str) -> Turn:
         """Room for the calls of one run, so many bytes of each process; waits until it is free."""
         if nbytes > self.capacity:
-            group.meet(f"memory for {form}")  # who asks for another size is noticed before memory is made together
-            self._grow(nbytes)
-            group.meet(f"memory for {form}, second half")
+            from .group import courier
+
+            courier.run(lambda: self._grow(group, nbytes, f"memory for {form}"))
         self.runs += 1
         if self._busy():
             if not polled(lambda: not self._busy(), group.seconds):
@@ -81,23 +81,21 @@ class Board:
         """Where the slots of each process lie."""
         return [start + 64 for start in self.starts]
 
-    def _grow(self, nbytes: int) -> None:
+    def _grow(self, group: Group, nbytes: int, form: str) -> None:
+        group.meet(form)  # who asks for another size is noticed before memory is made together
         self.capacity = max(SMALLEST, 1 << (nbytes - 1).bit_length())
-        before, self.memory = (
-            self.memory,
-            mpi().Win.Allocate_shared(ALIGN + HEAD + 2 * self.capacity, 1, comm=self.communicator),
-        )
-        self.parts = [
-            np.frombuffer(self.memory.Shared_query(k)[0], np.uint8) for k in range(self.communicator.Get_size())
-        ]
-        self.starts = [-(-part.ctypes.data // ALIGN) * ALIGN for part in self.parts]
-        self.parts = [part[-part.ctypes.data % ALIGN :] for part in self.parts]
+        before, nbytes = self.memory, ALIGN + HEAD + 2 * self.capacity
+        self.memory = memory = mpi().Win.Allocate_shared(nbytes, 1, comm=self.communicator)
+        whole = [np.frombuffer(memory.Shared_query(k)[0], np.uint8) for k in range(group.size)]
+        self.parts = [part[-part.ctypes.data % ALIGN :] for part in whole]
+        self.starts = [part.ctypes.data for part in self.parts]
         own = self.parts[self.rank][:HEAD].view(np.int64)
         own[:] = -1
         own[0] = self.runs
         self.ended = [part[:8].view(np.int64) for part in self.parts]
         if before is not None:
             before.Free()
+        group.meet(f"{form}, second half")
 
     def wait(self, group: Group, number: int, mark: int, form: str) -> None:
         """Until all processes have put up call `number`, whose slots then hold `mark`; an error names those that do not come."""

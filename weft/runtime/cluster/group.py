@@ -65,6 +65,8 @@ class Group:
             if together(communicator):
                 self.window = Window(communicator.Dup())
                 self.board = Board(self.window.communicator, own)
+                if self.board.most < LARGEST:  # little memory that processes may share (in a container, say): messages
+                    self.window = None
 
     @property
     def size(self) -> int:
@@ -136,9 +138,9 @@ class Group:
     def close(self) -> None:
         """Give the channels back; all ranks do so together."""
         if self.communicator is not None and not self.watch.broken:
-            if self.window is not None:
-                self.board.close()
-                self.window.close()
+            for shared in (self.board, self.window):
+                if shared is not None:
+                    shared.close()
             for channel in (self.checks, self.watch.channel):
                 channel.Free()
         self.communicator = None
