@@ -89,6 +89,7 @@ def _fitted(place: np.ndarray) -> np.ndarray:
     return place / max(np.abs(place).max(), 1e-12)
 
 
+BAR: dict[str, Any] = {"shrink": 0.7, "pad": 0.02, "aspect": 30}
 LAYOUTS = {"force": force_layout, "spectral": spectral_layout, "circular": circular_layout}
 
 
@@ -141,7 +142,8 @@ class GraphPicture(Picture):
 
     def figure(self) -> Figure:
         """Nodes over edges; a bar explains a scale, a legend a few classes."""
-        figure, axes = blank(width=5.6, height=4.8)
+        wide, high = np.ptp(self.places.detach().numpy(), 0) if len(self.places) else (1.0, 1.0)
+        figure, axes = blank(width=5.6, height=float(np.clip(4.8 * high / max(wide, 1e-12), 2.6, 4.8)))
         axis = axes[0, 0]
         axis.set_aspect("equal")
         axis.axis("off")
@@ -167,7 +169,7 @@ class GraphPicture(Picture):
         if not undirected:
             self._draw_heads(axis, lines)
         if value is not None:
-            figure.colorbar(drawn, ax=axis, shrink=0.6, label="edges")
+            figure.colorbar(drawn, ax=axis, **BAR, label="edges")
 
     def _both_ways(self, value: np.ndarray) -> bool:
         """Whether an edge has the same value in both directions, so that one line shows both."""
@@ -210,8 +212,9 @@ class GraphPicture(Picture):
             limit = np.abs(value).max(initial=1e-12)
             signed = bool((value < 0).any())
             span = {"vmin": -limit, "vmax": limit} if signed else {"vmin": 0.0, "vmax": limit}
+            options["edgecolors"] = "#6a6a6a"  # the middle of a signed scale is white
             drawn = axis.scatter(*place.T, c=value, cmap="RdBu" if signed else "viridis", **span, **options)
-            figure.colorbar(drawn, ax=axis, shrink=0.6, label="nodes")
+            figure.colorbar(drawn, ax=axis, **BAR, label="nodes")
 
     def _draw_classes(self, axis: Axes, place: np.ndarray, value: np.ndarray, options: dict[str, Any]) -> None:
         kinds = np.unique(value)
@@ -219,4 +222,4 @@ class GraphPicture(Picture):
             own = place[value == kind]
             axis.scatter(*own.T, color=COLOURS[number % len(COLOURS)], label=f"class {int(kind)}", **options)
         if len(kinds) <= len(COLOURS):
-            axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+            axis.legend(loc="best", frameon=False, handletextpad=0.2)
