@@ -10,8 +10,10 @@ processor time (one thread) or time (several). Graphs: one of Cora's sizes, one 
 hardest case for caches, both with a self-loop at every vertex.
 
 Bytes of a sparse product y = A x with E entries: for every entry the row of x that it reads, its column (4 bytes) and
-value (4), for every row the result once; divided by what `bench/machine.py` copies in a second ("streams"). Rows that are
-found in a cache count as if they came from memory, so a graph with near neighbours shows what a cache is worth.
+value (4), for every row the result once. Rows that are found in a cache count as if they came from memory, so a graph with
+near neighbours shows what a cache is worth. Beside them what memory gives that is read in order (BLAS's dot product of two
+arrays of 96 MiB), for a product reads ten times what it writes, and what `bench/machine.py` copies ("streams"), which
+counts both ways. Each is measured in turns, a product after one that does not count, as in a loop of training.
 
 Memory: the most that a GAT step adds to what is there before it, by the number of edges.
 """
@@ -233,7 +235,7 @@ def measure(names: list[tuple[str, str]], rounds: int, threads: int) -> dict[str
 
 
 def products(threads: int) -> dict[str, dict[str, float]]:
-    """GB/s of sparse products, and the share of what the machine copies, measured in turns with it."""
+    """GB/s of sparse products, and the shares of what the machine reads and copies, measured in turns with it."""
     import weft
 
     weft.set_num_threads(threads)
@@ -242,6 +244,7 @@ def products(threads: int) -> dict[str, dict[str, float]]:
     source, far = rng.integers(0, n, count), rng.integers(0, n, count)
     near = (source + rng.integers(-1000, 1000, count)) % n
     streams, now = byte_probes(threads)["streams"], clock(threads)
+    ones = np.ones((2, 24 * 2**20), np.float32)
     for label, target in (("ends anywhere", far), ("ends within 1000", near)):
         matrix = weft.sparse_coo_tensor(np.stack([target, source]), weft.randn(count), (n, n)).to_sparse_csr()
         for width in (16, 64, 256):
@@ -249,15 +252,20 @@ def products(threads: int) -> dict[str, dict[str, float]]:
             product = weft.compile(lambda x, matrix=matrix: weft.sparse.mm(matrix, x))
             product(x)
 
-            def once(product: Callable = product, x: Any = x) -> float:
+            def seconds(work: Callable, *given: Any) -> float:
                 start = now()
-                product(x)
+                work(*given)
                 return now() - start
 
-            copies, seconds = zip(*((streams(), once()) for _ in range(9)), strict=True)
-            moved = matrix.nnz * (4 * width + 8) + 4 * n * width
-            rate, peak = moved / statistics.median(seconds) / 1e9, statistics.median(copies)
-            found[f"{label}, {width} columns"] = {"GB/s": rate, "copies": peak, "share": rate / peak}
+            rows = []
+            for _ in range(9):
+                copied, read = streams(), ones.nbytes / seconds(np.dot, *ones) / 1e9
+                product(x)
+                rows.append((seconds(product, x), read, copied))
+            spent, reads, copies = map(statistics.median, zip(*rows, strict=True))
+            rate = (matrix.nnz * (4 * width + 8) + 4 * n * width) / spent / 1e9
+            shares = {"share": rate / reads, "share of copies": rate / copies}
+            found[f"{label}, {width} columns"] = {"GB/s": rate, "reads": reads, "copies": copies, **shares}
     return found
 
 
@@ -309,7 +317,10 @@ def main() -> None:
     whole = not options.only
     rates = products(options.threads) if whole or options.only == "products" else {}
     for name, row in rates.items():
-        print(f"SpMM, {name}: {row['GB/s']:.1f} GB/s of {row['copies']:.1f}, {row['share']:.0%}")
+        print(
+            f"SpMM, {name}: {row['GB/s']:.1f} GB/s, {row['share']:.0%} of {row['reads']:.1f} read in order, "
+            f"{row['share of copies']:.0%} of {row['copies']:.1f} copied"
+        )
     kept = memory() if whole or options.only == "memory" else {}
     for form, by_count in kept.items():
         print(f"GAT step, {form}: " + ", ".join(f"{int(c):,} edges {most:.0f} MiB" for c, most in by_count.items()))

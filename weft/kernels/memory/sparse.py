@@ -20,20 +20,14 @@ from .indexing import COMBINE, accesses
 __all__ = ["DOT_LANES", "AlongRows", "ExtremeKernel", "SampledProductKernel", "SparseProductKernel", "TiedSumKernel"]
 
 UNROLLED = 32  # vectors of one row for which there is code of their own
-AHEAD = 256  # lines of memory between the entry that is added and the one that is asked for,
-ENTRIES = (16, 64)  # but at least and at most so many entries,
-NARROW = 32  # and so many where rows are of less than WIDE lines
-WIDE = (
-    4  # lines of a row from which on they are asked into the second cache: the first can wait for few lines at a time
-)
+AHEAD = 128  # lines of memory between the entry that is added and the one that is asked for,
+ENTRIES = (8, 128)  # but at least and at most so many entries
 DOT_LANES = 8  # partial sums of one product of two rows
 
 
-def ahead(lines: int) -> tuple[int, int]:
-    """How many entries ahead rows of so many lines are asked for, and into which cache."""
-    if lines < WIDE:
-        return NARROW, 1
-    return min(max(AHEAD // lines, ENTRIES[0]), ENTRIES[1]), 2
+def ahead(lines: int) -> int:
+    """How many entries ahead rows of so many lines are asked for."""
+    return min(max(AHEAD // lines, ENTRIES[0]), ENTRIES[1])
 
 
 def fitting_lanes(f: Function, kind: str, width: int) -> int:
@@ -148,12 +142,11 @@ class AlongRows(Kernel):
     def _ask_ahead(self, f: Function, e: Val, pieces: Sequence[Piece], lanes: int) -> None:
         """Rows come from anywhere in memory: those of later entries are asked for now."""
         line = max(1, 64 // (lanes * BITS[self.kind] // 8))  # vectors in a line of memory
-        entries, level = ahead(len(pieces[::line]))
-        later = f.intrinsic("smin", e + entries, self.entries - 1)
+        later = f.intrinsic("smin", e + ahead(len(pieces[::line])), self.entries - 1)
         number = f.cast(self.indices.load(f, [later], 0), "i64")
         for access in self.sources:
             for piece in pieces[::line]:
-                f.prefetch(f.arg(access.arg), access.place(f, self.at(number, piece)), access.kind, level)
+                f.prefetch(f.arg(access.arg), access.place(f, self.at(number, piece)), access.kind)
         self.ask_ahead(f, later)
 
     def at(self, row: Any, piece: Piece) -> list[Any]:
@@ -327,12 +320,11 @@ class SampledProductKernel(Kernel):
 
     def _ask_ahead(self, f: Function, e: Val) -> None:
         line = 64 * 8 // BITS[self.b.kind]
-        entries, level = ahead(-(-self.heads * self.width // line))
-        later = f.intrinsic("smin", e + entries, self.entries - 1)
+        later = f.intrinsic("smin", e + ahead(-(-self.heads * self.width // line)), self.entries - 1)
         number = f.cast(self.columns.load(f, [later], 0), "i64")
         if self.b.strides[1:] == (self.width, 1) or self.heads == 1:
             for j in range(0, min(self.heads * self.width, 8 * line), line):
-                f.prefetch(f.arg(self.b.arg), number * self.b.strides[0] + j, self.b.kind, level)
+                f.prefetch(f.arg(self.b.arg), number * self.b.strides[0] + j, self.b.kind)
 
     def _store(self, f: Function, place: Val, head: Any, sums: Val) -> None:
         self.body.emit(f, [place, head][: self.rank], 0, given=[folded(f, [sums])])
