@@ -16,6 +16,7 @@ from weft import nn, optim
 from weft.data.graph import Graph
 from weft.data.graph_batch import Batch
 from weft.errors import ArgumentError, OptionError, ShapeError, StateError
+from weft.graphs import erdos_renyi
 from weft.graphs.nn import GCNConv, laplacian_positions, random_walk_positions
 from weft.models import graphs as models
 from weft.nn import functional as F
@@ -101,6 +102,51 @@ def test_rings_and_stars_are_told_apart(name):
     model = make()
     minimised(model, lambda: F.cross_entropy(call(model, seen), seen.y), 40)
     assert (call(model, unseen).argmax(1) == unseen.y).all()
+
+
+def test_smoothed_signals_of_vertices_are_regressed():
+    """Half of the vertices tell a convolution the mean of their neighbours' x, the others are asked."""
+    rng, g = np.random.default_rng(0), nx.gnp_random_graph(80, 0.08, seed=1)
+    edges = weft.tensor(np.array([*g.edges, *[(b, a) for a, b in g.edges]]).T)
+    x = weft.tensor(rng.standard_normal((80, 2)).astype(np.float32))
+    near = nx.to_numpy_array(g)
+    y = weft.tensor(((near @ x.numpy())[:, 0] / np.maximum(near.sum(1), 1)).astype(np.float32))
+    weft.manual_seed(0)
+    model = models.GraphSAGE(2, 8, 1, num_layers=1, dropout=0.0)
+    said = lambda: model(x, edges).squeeze(1)
+    minimised(model, lambda: (said()[:40] - y[:40]).square().mean(), 150)
+    assert (said()[40:] - y[40:]).square().mean() < 0.01 * y[40:].var()
+
+
+def test_edges_are_classified_by_the_codes_of_their_ends():
+    """Whether a friendship of the karate club crosses the two parties: a third of the edges is held out."""
+    club = karate()
+    ends = club.edge_index[:, club.edge_index[0] < club.edge_index[1]]
+    y = (club.y[ends[0]] != club.y[ends[1]]).float()
+    held = weft.arange(ends.shape[1]) % 3 == 0
+    weft.manual_seed(0)
+    model = models.GCN(34, 16, 4, dropout=0.0)
+    bilinear = weft.nn.Parameter(0.1 * weft.randn(4, 4))
+
+    def logits():
+        z = model(club.x, club.edge_index)
+        return ((z[ends[0]] @ bilinear) * z[ends[1]]).sum(1)
+
+    model.register_parameter("bilinear", bilinear)
+    minimised(model, lambda: F.binary_cross_entropy_with_logits(logits()[~held], y[~held]), 60)
+    assert roc_auc_score(y[held], logits()[held].detach()) > 0.9
+
+
+def test_numbers_of_whole_graphs_are_regressed():
+    """The number of edges by sums over vertices, for sizes that were not seen."""
+    graphs = [erdos_renyi(6 + number % 9, 0.5, seed=number) for number in range(40)]
+    graphs = [g.replace(x=weft.ones(g.num_nodes, 1), y=weft.tensor([g.num_edges / 10])) for g in graphs]
+    seen, unseen = Batch.from_data_list(graphs[:30]), Batch.from_data_list(graphs[30:])
+    weft.manual_seed(0)
+    model = models.GIN(1, 8, 1, num_layers=1, dropout=0.0, norm=False)
+    said = lambda b: model(b.x, b.edge_index, b.batch, b.num_graphs).squeeze(1)
+    minimised(model, lambda: (said(seen) - seen.y).square().mean(), 200)
+    assert (said(unseen) - unseen.y).square().mean() < 0.05 * unseen.y.var()
 
 
 def test_bags_of_vertices_cannot_tell_them_apart():
