@@ -105,10 +105,9 @@ class Tiling:
             kept = min(tiles, max(1, near.operand // sums))
             return Tiling(lanes, rows, vectors, kept, False, _even(p.k, PART_DEPTH), rows)
         aligned = p.b[-2] * size % target.vector_bytes == 0
-        few = not target.many_registers and (
-            aligned or tiles < UNALIGNED_TILES
-        )  # else a panel stays in the first level
-        if few and p.k * p.n * size <= near.operand:
+        # With many registers a panel is read so fast that it must come from the first level: all its tiles are done at once.
+        in_rows = not target.many_registers and (aligned or tiles < UNALIGNED_TILES)
+        if in_rows and p.k * p.n * size <= near.operand:
             return Tiling(lanes, rows, vectors, 1, False, p.k, rows)
         packed = tiles >= (PACKED_TILES if aligned else UNALIGNED_TILES)
         return Tiling(lanes, rows, vectors, tiles, packed, p.k, rows)

@@ -9,7 +9,7 @@ WEFT_WINOGRAD=0 switches it off. float32 only. (Lavin & Gray, "Fast algorithms f
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...runtime.switches import switch
@@ -17,6 +17,7 @@ from ..body import Access, Body
 from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.values import Val
+from ..matmul.pack import fetch
 from .conv import ConvForward, ConvShape, DirectConv, pack
 from .conv_grad import ConvInputGrad, ConvWeightGrad, WeightGradWriter
 from .conv_tiles import Kind, Panels, Taps, carried, each, even_parts, rank_one
@@ -39,15 +40,20 @@ PITCH = 16  # elements between the frequencies of a block, so that they do not f
 # ------------------------------------------------------------------------------------------- frequencies in memory
 
 
-def spread(f: Function, values: Sequence[Vectors], start: Val, pitch: int) -> None:
+def spread(f: Function, values: Iterable[Vectors], start: Val, pitch: int) -> None:
     """Store a square of vectors, `pitch` elements apart."""
     for number, value in enumerate(value for row in values for value in row):
         f.store(value, start, number * pitch)
 
 
-def collect(f: Function, side: int, start: Val, pitch: int, lanes: int) -> list[list[Val]]:
-    """Load a square of vectors that `spread` stored."""
-    return [[f.load(start, (side * a + b) * pitch, "f32", lanes) for b in range(side)] for a in range(side)]
+def collected(f: Function, side: int, start: Val, pitch: int, lanes: int) -> Callable[[int, int], Val]:
+    """Loads one vector of a square that `spread` stored."""
+    return lambda a, b: f.load(start, (side * a + b) * pitch, "f32", lanes)
+
+
+def loaded(f: Function, places: list[list[Val]], offset: Val, lanes: int) -> Callable[[int, int], Val]:
+    """Loads the vector that lies `offset` elements behind one of a square of places."""
+    return lambda a, b: f.load(places[a][b], offset, "f32", lanes)
 
 
 def product(
@@ -142,10 +148,9 @@ class _Writer:
         for i in each(f, lo, hi):
             vector, channel = i // k.inner, i % k.inner
             packed = f.offset(f.arg(k.workspace_word), (vector * (9 * k.inner) + channel) * lanes, "f32")
-            taps = [[f.load(packed, (3 * a + b) * k.inner * lanes, "f32", lanes) for b in range(3)] for a in range(3)]
-            found = square(lambda w: kernel_transform(f, w, k.m), taps)
-            start = f.offset(self.transformed, i * lanes, "f32")
-            spread(f, found, start, k.inner * k.outer)
+            taps = collected(f, 3, packed, k.inner * lanes, lanes)
+            found = square(lambda w: kernel_transform(f, w, k.m), taps, 3)
+            spread(f, found, f.offset(self.transformed, i * lanes, "f32"), k.inner * k.outer)
 
     def clear(self) -> None:
         for c in each(self.f, 0, self.k.inner // self.lanes):
@@ -157,15 +162,16 @@ class _Writer:
         return number // (down * across), number // across % down * m, number % across * m
 
     def input(self, t: Val, number: Val) -> None:
-        """Tile t of the block, which is tile `number` of all, to frequencies."""
-        f, k = self.f, self.k
+        """Tile t of the block, which is tile `number` of all, to frequencies; what the next tile reads besides is asked for."""
+        f, k, lanes = self.f, self.k, self.lanes
         n, h, w = self._tile(number)
         places = source_places(f, k.direct.source, k.direct.taps, k.m, n, h, w, self.zeros)
         to = f.offset(self.sources, t * k.inner, "f32")
-        for c in each(f, 0, k.inner // self.lanes):
-            values = [[f.load(p, c * self.lanes, "f32", self.lanes) for p in row] for row in places]
-            found = square(lambda x: input_transform(f, x), values)
-            spread(f, found, f.offset(to, c * self.lanes, "f32"), self.pitches[0])
+        for c in each(f, 0, k.inner // lanes):
+            for place in (p for row in places for p in row[2:]):
+                fetch(f, f.offset(place, c * lanes + k.m * k.direct.source.strides[2], "f32"))
+            found = square(lambda x: input_transform(f, x), loaded(f, places, c * lanes, lanes), k.m + 2)
+            spread(f, found, f.offset(to, c * lanes, "f32"), self.pitches[0])
 
     def products(self, count: Val) -> None:
         """For each frequency: sources (tiles, inner) · weights (inner, outer)."""
@@ -194,11 +200,11 @@ class _Writer:
         n, h, w = self._tile(number)
         start = f.offset(self.sums, t * k.outer, "f32")
         for o in each(f, 0, k.outer // self.lanes):
-            values = collect(f, k.m + 2, f.offset(start, o * self.lanes, "f32"), self.pitches[1], self.lanes)
-            found = square(lambda m: output_transform(f, m), values)
+            values = collected(f, k.m + 2, f.offset(start, o * self.lanes, "f32"), self.pitches[1], self.lanes)
+            found = square(lambda m: output_transform(f, m), values, k.m + 2)
             self._deliver(found, n, h, w, o * self.lanes)
 
-    def _deliver(self, values: Sequence[Vectors], n: Val, h: Val, w: Val, o: Val) -> None:
+    def _deliver(self, values: Iterable[Vectors], n: Val, h: Val, w: Val, o: Val) -> None:
         f, k, m, lanes = self.f, self.k, self.k.m, self.lanes
         high, wide = (t.results for t in k.direct.taps)
         if high % m == 0 and wide % m == 0 and m * m * len(k.body.steps) <= 64:
@@ -304,13 +310,12 @@ class _WeightWriter:
         places = source_places(f, k.direct.x, shape.forward_taps, m, n, h, w, self.zeros)
         to = f.offset(self.sources, t * k.inner, "f32")
         for c in each(f, 0, k.inner // lanes):
-            values = [[f.load(p, c * lanes, "f32", lanes) for p in row] for row in places]
-            spread(f, square(lambda x: input_transform(f, x), values), f.offset(to, c * lanes, "f32"), k.pitches[0])
+            found = square(lambda x: input_transform(f, x), loaded(f, places, c * lanes, lanes), m + 2)
+            spread(f, found, f.offset(to, c * lanes, "f32"), k.pitches[0])
         places = self._results(n, h, w)
         to = f.offset(self.targets, t * lanes, "f32")
         for o in each(f, 0, k.outer // lanes):
-            values = [[f.load(p, o * lanes, "f32", lanes) for p in row] for row in places]
-            found = square(lambda y: output_adjoint(f, y), values)
+            found = square(lambda y: output_adjoint(f, y), loaded(f, places, o * lanes, lanes), m)
             spread(f, found, f.offset(to, o * (k.block * lanes), "f32"), k.pitches[1])
 
     def _results(self, n: Val, h: Val, w: Val) -> list[list[Val]]:
@@ -383,14 +388,14 @@ class _WeightWriter:
     def _taps(self, start: Val, pitch: int, vector: Val, channel: Val) -> None:
         """One vector of each frequency to the nine taps, in the order that `deliver` reads."""
         f, k, lanes = self.f, self.k, self.lanes
-        values = collect(f, k.m + 2, start, pitch, lanes)
+        values = collected(f, k.m + 2, start, pitch, lanes)
         to = f.offset(f.arg(k.workspace_word), (vector * (9 * k.inner) + channel) * lanes, "f32")
-        spread(f, square(lambda s: kernel_adjoint(f, s), values), to, k.inner * lanes)
+        spread(f, square(lambda s: kernel_adjoint(f, s), values, k.m + 2), to, k.inner * lanes)
 
 
 # ------------------------------------------------------------------------------------------- choice
 
-BLOCKS, WEIGHT_BLOCK = (16, 8), 64  # tiles
+BLOCKS, WEIGHT_BLOCK = (32, 16, 8), 64  # tiles
 TYPICAL_THREADS = 2  # results round differently by size of tile: it is chosen for these, on any number of threads
 GAIN = {2: 1.8, 4: 2.85}  # measured on large images, over direct tiles at the peak of the processor
 

@@ -5,7 +5,7 @@ Points 0, ±1 and ∞ for m = 2, also ±2 for m = 4; y = Aᵀ[(G w) ⊙ (Bᵀ x)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..llvm.builder import Function
 from ..llvm.values import Val
@@ -97,7 +97,13 @@ def kernel_adjoint(f: Function, s: Vectors) -> list[Val]:
     ]
 
 
-def square(transform: Callable[[Vectors], list[Val]], rows: Sequence[Vectors]) -> list[list[Val]]:
-    """The transform along both dimensions of a square of vectors."""
-    columns = [transform([row[j] for row in rows]) for j in range(len(rows[0]))]
-    return [transform([column[i] for column in columns]) for i in range(len(columns[0]))]
+def square(
+    transform: Callable[[Vectors], list[Val]], value: Callable[[int, int], Val], side: int
+) -> Iterator[list[Val]]:
+    """The transform along both dimensions of a square of vectors, row by row.
+
+    A value is asked for when it is needed, and a row is given before the next is made: few vectors are held at a time.
+    """
+    columns = [transform([value(i, j) for i in range(side)]) for j in range(side)]
+    for i in range(len(columns[0])):
+        yield transform([column[i] for column in columns])
