@@ -28,7 +28,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "score_sde": ("ScoreSDE",),
     "sde": ("SDE", "SubVPSDE", "VESDE", "VPSDE", "euler_maruyama", "predictor_corrector"),
     "solvers": (
-        *("DPMSolverMultistepScheduler", "EulerDiscreteScheduler", "FlowMatchEulerDiscreteScheduler"),
+        *("DPMSolverMultistepScheduler", "EulerAncestralDiscreteScheduler", "EulerDiscreteScheduler"),
+        "FlowMatchEulerDiscreteScheduler",
         "HeunDiscreteScheduler",
     ),
     "terms": ("Terms", "discretised_normal_log_prob", "normal_kl", "posterior_mean", "prior_term"),

@@ -17,7 +17,12 @@ from .predictions import check_prediction, parts_of, target_of
 from .sampling import Predict, classifier_free_guidance, denoise
 from .schedulers import DDIMScheduler, DDPMScheduler, Scheduler
 from .schedules import NoiseSchedule, at, min_snr_weights
-from .solvers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, HeunDiscreteScheduler
+from .solvers import (
+    DPMSolverMultistepScheduler,
+    EulerAncestralDiscreteScheduler,
+    EulerDiscreteScheduler,
+    HeunDiscreteScheduler,
+)
 from .terms import (
     Terms,
     discretised_normal_log_prob,
@@ -34,6 +39,7 @@ SAMPLERS: dict[str, type[Scheduler]] = {
     "ddim": DDIMScheduler,
     "dpm": DPMSolverMultistepScheduler,
     "euler": EulerDiscreteScheduler,
+    "euler_ancestral": EulerAncestralDiscreteScheduler,
     "heun": HeunDiscreteScheduler,
 }
 HYBRID = 0.001  # weight of the bound in the loss of learned variances
@@ -297,7 +303,7 @@ class DDPM(Conditioned):
     ) -> Tensor:
         """n draws as one native plan: (n, *event), in [0, 1] where there are levels.
 
-        sampler: "ddpm", "ddim", "dpm" (DPM-Solver++), "euler", "heun", or a `Scheduler` with its timesteps set
+        sampler: "ddpm", "ddim", "dpm" (DPM-Solver++), "euler", "euler_ancestral", "heun", or a `Scheduler` with its timesteps set
         steps: of the sampler, all by default; eta: of DDIM's noise; guidance: w of u + w (c − u), which no plan depends on
         """
         condition = self.given(n, condition)
@@ -323,7 +329,8 @@ class DDPM(Conditioned):
         """A scheduler that fits this model."""
         options: dict[str, Any] = {"clip_sample": self._clip is not None, "clip_sample_range": self._clip or 1.0}
         levels = {"use_karras_sigmas": True, "timestep_spacing": "trailing" if steps == 1 else "linspace"}
-        own = {"ddpm": {"variance_type": self.variance_type}, "ddim": {"eta": eta}, "euler": levels, "heun": levels}
+        own: dict[str, dict[str, Any]] = {"ddpm": {"variance_type": self.variance_type}, "ddim": {"eta": eta}}
+        own |= dict.fromkeys(("euler", "euler_ancestral", "heun"), levels)
         options |= {"timestep_spacing": "trailing"} | own.get(kind, {})  # either starts where there is only noise
         made = SAMPLERS[kind](self.schedule, prediction_type=self.prediction_type, **options)
         made.set_timesteps(len(self.schedule) if steps is None else steps)

@@ -1,4 +1,5 @@
-"""Schedulers that follow the probability flow: DPM-Solver++, Euler and Heun over noise levels, Euler along straight flows."""
+"""Schedulers that follow the probability flow: DPM-Solver++, Euler and Heun over noise levels, Euler along straight flows; and
+Euler over noise levels with fresh noise."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from .schedules import at, karras_sigmas
 
 __all__ = [
     "DPMSolverMultistepScheduler",
+    "EulerAncestralDiscreteScheduler",
     "EulerDiscreteScheduler",
     "FlowMatchEulerDiscreteScheduler",
     "HeunDiscreteScheduler",
@@ -163,6 +165,24 @@ class EulerDiscreteScheduler(_Sigmas):
         here, there = self.sigmas[number, 0], self.sigmas[number, 1]
         ratio = (there / here).to(sample.dtype)
         return ratio * sample + (1 - ratio) * x0, x0, ()
+
+
+class EulerAncestralDiscreteScheduler(_Sigmas):
+    """Euler's step to a lower noise level than the next one, and fresh noise up to that (Karras et al. 2022, ancestral steps):
+
+    σ_up² = σ'² (σ² − σ'²) / σ²,  σ_down² = σ'² − σ_up² = σ'⁴ / σ²,  x ← x + (σ_down − σ) (x − x̂₀) / σ + σ_up ξ,
+    a draw of q(x_σ' | x_σ, x̂₀): over the steps of a schedule those of `DDPMScheduler`, here over any levels.
+    """
+
+    def advance(
+        self, number: Any, output: Tensor, sample: Tensor, memory: Memory, generator: Any = None
+    ) -> tuple[Tensor, Tensor, Memory]:
+        x0 = self._x0(number, output, sample)
+        here, there = self.sigmas[number, 0], self.sigmas[number, 1]
+        share = (there / here) ** 2  # σ_down / σ
+        ratio, up = share.to(sample.dtype), (there * (1 - share).sqrt()).to(sample.dtype)
+        noise = weft.randn(sample.shape, dtype=sample.dtype, generator=generator)
+        return ratio * sample + (1 - ratio) * x0 + up * noise, x0, ()
 
 
 class HeunDiscreteScheduler(_Sigmas):
