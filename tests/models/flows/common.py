@@ -92,7 +92,7 @@ def _iterated(block: Any) -> Any:
 
 
 def _glow(shape: Any, scales: int, lu: bool, dtype: Any) -> Bijector:
-    return MultiScale(shape, scales, 1, 4, lu, 2.0, 0, dtype)
+    return MultiScale(shape, scales, 1, 4, lu, 2.0, None, dtype)
 
 
 def _shaken(model: Any) -> Any:

@@ -58,8 +58,9 @@ class Coupling(Bijector):
         first, second = (moved, kept) if self.swap else (kept, moved)
         if self.pattern == "halves":
             return weft.cat([first, second], 1)
-        places = [*range(0, 2 * first.shape[1], 2), *range(1, 2 * second.shape[1], 2)]
-        return weft.cat([first, second], 1)[:, weft.argsort(weft.tensor(places))]
+        pairs = second.shape[1]
+        mixed = weft.stack([first[:, :pairs], second], 2).flatten(1, 2)  # (B, n, 2, *) → (B, 2n, *)
+        return mixed if first.shape[1] == pairs else weft.cat([mixed, first[:, pairs:]], 1)
 
     def extra_repr(self) -> str:
         return f"map={self.map!r}, pattern={self.pattern!r}, swap={self.swap}"
