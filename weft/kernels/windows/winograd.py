@@ -34,7 +34,7 @@ from .winograd_transforms import (
 __all__ = ["choose_forward", "choose_input_grad", "choose_weight_grad"]
 
 PRODUCT_BYTES = 2048  # registers of one tile of products
-PITCH = 16  # elements between the frequencies of a block, so that they do not fall on the same cache lines
+PITCH = 16  # elements between frequencies, so that they do not fall on the same cache lines
 
 
 # ------------------------------------------------------------------------------------------- frequencies in memory
@@ -99,7 +99,8 @@ class WinogradConv(Kernel):
         self.frequencies, self.inner, self.outer = (m + 2) ** 2, direct.inner, direct.outer
         self.grid = tuple(-(-t.results // m) for t in direct.taps)
         self.tiles = tile_count(direct.batch, direct.taps, m)
-        self.workspace = direct.workspace + self.frequencies * self.inner * self.outer * 4
+        self.pitch = self.inner * self.outer + PITCH  # of the weights' frequencies
+        self.workspace = direct.workspace + self.frequencies * self.pitch * 4
         sizes = (block * self.inner + PITCH, block * self.outer + PITCH)
         self.scratch = 4 * (self.frequencies * sum(sizes) + -(-self.inner // 16) * 16)
         self.flops = 2 * self.frequencies * self.tiles * self.inner * self.outer
@@ -150,7 +151,7 @@ class _Writer:
             packed = f.offset(f.arg(k.workspace_word), (vector * (9 * k.inner) + channel) * lanes, "f32")
             taps = collected(f, 3, packed, k.inner * lanes, lanes)
             found = square(lambda w: kernel_transform(f, w, k.m), taps, 3)
-            spread(f, found, f.offset(self.transformed, i * lanes, "f32"), k.inner * k.outer)
+            spread(f, found, f.offset(self.transformed, i * lanes, "f32"), k.pitch)
 
     def clear(self) -> None:
         for c in each(self.f, 0, self.k.inner // self.lanes):
@@ -180,7 +181,7 @@ class _Writer:
         rows = max(r for r in range(1, panels.rows(f.target.registers) + 1) if k.block % r == 0)
         for frequency in each(f, 0, k.frequencies):
             source = f.offset(self.sources, frequency * self.pitches[0], "f32")
-            weights = f.offset(self.transformed, frequency * (k.inner * k.outer), "f32")
+            weights = f.offset(self.transformed, frequency * k.pitch, "f32")
             sums = f.offset(self.sums, frequency * self.pitches[1], "f32")
             for kind in panels.kinds():
                 for p in each(f, kind.first, kind.first + kind.number):
