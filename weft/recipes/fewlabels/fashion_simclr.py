@@ -1,9 +1,8 @@
 """fashion-simclr: clothes told apart without a label, by SimCLR; a hundred labels name them.
 
-Protocol and what stands beside the figure: `unlabelled.py`. Seen (seed 100, three epochs with batches
-of 128, 88 seconds of one core with all that stands beside): 0.689 ± 0.018 over draws, the same network with its first weights
-0.621, taught by the hundred labels 0.644, pixels 0.677. That is 6.8 points over the one and 4.5 over the other, half a point
-short of the goal's margin; ten epochs have not been measured on test images.
+Protocol and what stands beside the figure: `unlabelled.py`. Seen (seed 101, ten epochs, 135 seconds of one core of an AMD EPYC
+(Zen 5) with AVX-512, all that stands beside included): 0.708 ± 0.012 over draws, the same network with its first weights 0.650,
+taught by the hundred labels 0.655, pixels 0.675. The nearest labelled image by features is right in 0.620 of the cases.
 """
 
 from __future__ import annotations

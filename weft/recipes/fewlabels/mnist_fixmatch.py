@@ -24,7 +24,7 @@ __all__ = ["FixMatchSettings", "MnistFixMatch", "recipe"]
 class FixMatchSettings(FewSettings):
     """Settings of mnist-fixmatch."""
 
-    steps: int = 2500
+    steps: int = 3500
     lr: float = 0.01
     width: int = option(16, "channels of the first convolution; the third has four times as many", at_least=1)
     p_cutoff: float = option(0.9, "least probability of a label that is used", at_least=0, at_most=1)

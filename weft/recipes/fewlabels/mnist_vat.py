@@ -23,9 +23,10 @@ __all__ = ["MnistVAT", "VATSettings", "recipe"]
 class VATSettings(FewSettings):
     """Settings of mnist-vat."""
 
-    lr: float = 4e-3
+    steps: int = 2400
+    lr: float = 8e-3
     width: int = option(12, "channels of the first convolution; the third has four times as many", at_least=1)
-    vat_eps: float = option(1.0, "length of the adversarial step, over all pixels", above=0)
+    vat_eps: float = option(0.5, "length of the adversarial step, over all pixels", above=0)
     ent_loss_ratio: float = option(1.0, "weight of the entropy of predictions", at_least=0)
     ema_m: float = option(0.99, "decay of the average of the weights that is tested", at_least=0, at_most=1)
 

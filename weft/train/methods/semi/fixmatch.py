@@ -23,8 +23,8 @@ class FixMatch(SemiSupervised):
     p_cutoff: τ, least probability of a label that is used
     hard_label: ŷ; False takes p sharpened by T instead
     T: temperature of soft labels
-    use_cat: whether the three batches are one to batch normalisation; False sends the weak views by themselves, without what a
-        gradient needs, which takes a third less time
+    use_cat: whether the three batches are one to batch normalisation; False sends each by itself, and weak views without what
+        a gradient needs, which takes a third less time
     options: those of `SemiSupervised`
 
     Subclasses decide by `choose` which labels are used.
@@ -60,10 +60,10 @@ class FixMatch(SemiSupervised):
         """Logits of labelled examples, and of weak and strong views."""
         if self.use_cat:
             return self.scores(batch.x_lb, batch.x_ulb_w, batch.x_ulb_s)
+        # strong views, the farthest from what is tested, come first: the last weigh most in running statistics
+        strong, labelled = self.model(batch.x_ulb_s), self.model(batch.x_lb)
         with no_grad():
-            weak = self.model(batch.x_ulb_w)
-        labelled, strong = self.scores(batch.x_lb, batch.x_ulb_s)
-        return [labelled, weak, strong]
+            return [labelled, self.model(batch.x_ulb_w), strong]
 
     def choose(self, p: Tensor, batch: SemiBatch) -> tuple[Tensor, Tensor]:
         """Labels and the weights with which they count: (M, C) → (M) int64, (M)"""
