@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import MissingImportError, WeftError
 from ..runtime.lazy import _imports_names
 from . import wanting
+from .shims import leaks
 from .spaces import READ_WHOLE, ROOTS, homes_of
 from .version import VERSIONS
 
@@ -77,6 +78,9 @@ class Alias(ModuleType):
                 return found
         if homes_of(f"{self.__name__}.{name}"):
             return importlib.import_module(f"{self.__name__}.{name}")
+        leaked = leaks.found(self.__name__, name)
+        if leaked is not None:
+            return leaked
         if not (name.startswith("__") and name.endswith("__")):
             wanting.note(f"{self.__name__}.{name}")
         kind = MissingTorchImportError if _imports_names(sys._getframe(1)) else MissingTorchNameError

@@ -21,17 +21,43 @@ from ..data.dataset import Dataset
 from ..data.sources.image_folder import ImageFolder, ImageNet, read_image
 from ..data.sources.images import ImageSet
 from ..errors import IndexRangeError
+from .folders import (
+    STL10,
+    SVHN,
+    USPS,
+    CelebA,
+    CocoCaptions,
+    CocoDetection,
+    Flowers102,
+    Food101,
+    Omniglot,
+    OxfordIIITPet,
+    VOCDetection,
+    VOCSegmentation,
+)
 
 __all__ = [
     "CIFAR10",
     "CIFAR100",
     "KMNIST",
     "MNIST",
+    "STL10",
+    "SVHN",
+    "USPS",
+    "CelebA",
+    "CocoCaptions",
+    "CocoDetection",
     "DatasetFolder",
     "FakeData",
     "FashionMNIST",
+    "Flowers102",
+    "Food101",
     "ImageFolder",
     "ImageNet",
+    "Omniglot",
+    "OxfordIIITPet",
+    "VOCDetection",
+    "VOCSegmentation",
     "VisionDataset",
     "default_loader",
 ]

@@ -1,6 +1,7 @@
 """torchvision's models under its names and arguments: those of `weft.models.vision`.
 
-`resnet18(weights="resnet18-f37072fd.pth")` reads a file; there are no enumerations of weights, since nothing is downloaded.
+`resnet18(weights="resnet18-f37072fd.pth")` reads a file; `weights=ResNet18_Weights.DEFAULT` and `pretrained=True` read the one that
+lies where torchvision keeps it (weights.py). Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from ..errors import MissingNameError, OptionError
 from ..models import vision as _vision
 from ..models.vision import __all__ as _names
 from ..nn.module import Module
+from .weights import Weights, WeightsEnum, file_of, weights_enum
 
-__all__ = [*_names, "get_model", "list_models"]
+__all__ = [*_names, "Weights", "WeightsEnum", "get_model", "get_model_weights", "get_weight", "list_models"]
 
 
 def __getattr__(name: str) -> Any:
+    if name.endswith("_Weights") and name.removesuffix("_Weights").lower() in list_models():
+        return weights_enum(name)
     if name not in _names:
         raise MissingNameError(__name__, name)
     found = getattr(_vision, name)
@@ -41,16 +45,16 @@ def _taking_progress(make: Callable[..., Module]) -> Callable[..., Module]:
     @functools.wraps(make)
     def build(*args: Any, progress: bool = True, pretrained: bool = False, **options: Any) -> Module:
         if pretrained or (options.get("weights") is not None and not _is_path(options["weights"])):
-            raise OptionError(
-                f"{make.__name__}: Weft downloads no weights; give the path of a file, weights='{make.__name__}.pth'"
-            )
+            options["weights"] = file_of(make.__name__)
         return make(*args, **options)
 
     return build
 
 
 def _is_path(weights: Any) -> bool:
-    return hasattr(weights, "__fspath__") or (isinstance(weights, str) and weights.upper() != "DEFAULT")
+    return hasattr(weights, "__fspath__") or (
+        isinstance(weights, str) and weights not in ("DEFAULT", "IMAGENET1K_V1", "IMAGENET1K_V2")
+    )
 
 
 def list_models() -> list[str]:
@@ -63,3 +67,17 @@ def get_model(name: str, **config: Any) -> Module:
     if name not in list_models():
         raise OptionError(f"get_model: expected one of {', '.join(list_models())}, got {name!r}")
     return __getattr__(name)(**config)
+
+
+def get_model_weights(name: Any) -> type[WeightsEnum]:
+    """The enumeration of weights of a model, given by its name or its constructor."""
+    word = name if isinstance(name, str) else name.__name__
+    if word not in list_models():
+        raise OptionError(f"get_model_weights: expected one of {', '.join(list_models())}, got {word!r}")
+    return weights_enum(f"{word}_Weights")
+
+
+def get_weight(name: str) -> WeightsEnum:
+    """The weights of a name such as "ResNet50_Weights.IMAGENET1K_V2"."""
+    kind, _, member = name.partition(".")
+    return __getattr__(kind)[member]

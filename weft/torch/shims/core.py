@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import weft
 
 __all__ = ["Generator", "TensorBase", "_TensorBase"]
 
-Generator, _TensorBase, TensorBase = weft.Generator, weft.Tensor, weft.Tensor
+Generator, _TensorBase, TensorBase, _TensorMeta = weft.Generator, weft.Tensor, weft.Tensor, type(weft.Tensor)
 
 
 def _nothing(*args: Any, **options: Any) -> None:
@@ -18,6 +19,15 @@ def _nothing(*args: Any, **options: Any) -> None:
 _log_api_usage_once = _get_tracing_state = _jit_set_profiling_executor = _jit_set_profiling_mode = _nothing
 _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_texpr_fuser_enabled = _nothing
 _set_graph_executor_optimize = _set_worker_signal_handlers = _debug_set_autodiff_subgraph_inlining = _nothing
+
+
+def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The function itself: Weft hands no operations over."""
+    return func(*args, **(kwargs or {}))
+
+
+DisableTorchFunctionSubclass = DisableTorchFunction = contextlib.nullcontext
+_VariableFunctions, _nn = weft, weft.nn.functional
 
 
 def _cuda_isCurrentStreamCapturing() -> bool:

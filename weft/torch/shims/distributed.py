@@ -29,6 +29,7 @@ __all__ = [
     "send_object_list",
 ]
 
+dist.ReduceOp.RedOpType = dist.ReduceOp  # type: ignore[attr-defined]  PyTorch's members are of a class inside of it
 default_pg_timeout = datetime.timedelta(minutes=5)
 
 

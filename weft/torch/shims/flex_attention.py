@@ -9,16 +9,31 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import weft
 from weft.nn import functional as F
 
 from ...errors import ArgumentError, ShapeError
 
-__all__ = ["BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
+__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention"]
+__all__ += ["noop_mask", "or_masks"]
 
 Mask = Callable[..., Any]
+
+
+class AuxRequest(NamedTuple):
+    """What `flex_attention(…, return_aux=…)` gives besides: log Σ exp of the scores, the largest of them."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What was asked for; else None."""
+
+    lse: Any = None
+    max_scores: Any = None
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
@@ -135,4 +150,7 @@ def flex_attention(
         scores = scores.masked_fill(~mask, float("-inf"))
     total = scores.logsumexp(-1)
     weights = (scores - total.masked_fill(total == float("-inf"), 0.0).unsqueeze(-1)).exp()
+    if return_aux is not None:
+        most = scores.amax(-1) if return_aux.max_scores else None
+        return weights @ value, AuxOutput(total if return_aux.lse else None, most)
     return (weights @ value, total) if return_lse else weights @ value

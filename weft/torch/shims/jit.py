@@ -42,6 +42,17 @@ __all__ = [
 
 ScriptFunction = type(lambda: None)
 RecursiveScriptModule = ScriptModule
+
+
+class CompilationUnit:
+    """Sources of TorchScript; there are none."""
+
+
+class TracerWarning(Warning):
+    """What PyTorch says of a trace that Python's values shaped."""
+
+
+TopLevelTracedModule = RecursiveScriptModule
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 isinstance = isinstance
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -188,8 +189,32 @@ class _Space:
 
     def __getattr__(self, name: str) -> CustomOpDef:
         if f"{self._name}::{name}" not in _known:
+            if self._name == "aten" and not name.startswith("__"):
+                return Packet(name)  # type: ignore[return-value]
             raise MissingNameError(f"torch.ops.{self._name}", name)
         return _known[f"{self._name}::{name}"]
+
+
+@functools.lru_cache(None)
+class Packet:
+    """`torch.ops.aten.add` and its overloads `.Tensor`, `.default`: names that are called as Weft's function of that name."""
+
+    def __init__(self, name: str, overload: str = "") -> None:
+        self.name, self.overload = name, overload
+
+    def __getattr__(self, name: str) -> Packet:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Packet(self.name, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for home in (weft, weft.nn.functional, weft.Tensor):
+            if hasattr(home, self.name):
+                return getattr(home, self.name)(*args, **kwargs)
+        raise MissingNameError("torch.ops.aten", self.name)
+
+    def __repr__(self) -> str:
+        return f"aten.{self.name}" + (f".{self.overload}" if self.overload else "")
 
 
 class _Ops:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...utils.pytree import TreeSpec, register_pytree_node, tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ...utils.pytree import _REGISTERED, TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ...utils.pytree import register_pytree_node as _register
 
 __all__ = [
     "GetAttrKey",
@@ -13,6 +14,7 @@ __all__ = [
     "SequenceKey",
     "is_namedtuple",
     "keystr",
+    "register_pytree_node",
     "tree_all",
     "tree_all_only",
     "tree_any",
@@ -25,8 +27,14 @@ __all__ = [
     "tree_map_with_path",
 ]
 
+
+def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **options: Any) -> None:
+    """Make instances of `cls` containers; names for files and ways to leaves are for PyTorch's own use."""
+    _register(cls, flatten_fn, unflatten_fn)
+
+
 _register_pytree_node = register_pytree_node
-LeafSpec, PyTree = TreeSpec, Any
+LeafSpec, PyTree, SUPPORTED_NODES = TreeSpec, Any, _REGISTERED
 _homes = (tree_flatten, tree_unflatten)
 
 
@@ -101,6 +109,24 @@ class GetAttrKey(NamedTuple):
 def keystr(kp: Sequence[Any]) -> str:
     """A way as text: "['layers'][0].weight"."""
     return "".join(map(str, kp))
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class by which a container is taken apart."""
+    return type(tree)
+
+
+def _dict_flatten_with_keys(tree: Mapping[Any, Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """[(key, value), …] of a dictionary, and its keys, as `register_pytree_node(flatten_with_keys_fn=…)` wants them."""
+    return [(MappingKey(key), value) for key, value in tree.items()], list(tree)
+
+
+def _dict_flatten(tree: Mapping[Any, Any]) -> tuple[list[Any], list[Any]]:
+    return list(tree.values()), list(tree)
+
+
+def _dict_unflatten(values: Any, context: Any) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[tuple[Any, ...], Any]]:

@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 memory_format = layout = str  # Weft's are plain words
+sparse_csc, sparse_bsr, sparse_bsc, jagged = "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"  # named, never made
 channels_last_3d = "channels_last_3d"
 _counts = {"interop": 1}
 

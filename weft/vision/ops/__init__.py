@@ -10,8 +10,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "losses": (*("complete_box_iou_loss", "distance_box_iou_loss", "generalized_box_iou_loss", "sigmoid_focal_loss"),),
     "misc": (
         *("Conv2dNormActivation", "FrozenBatchNorm2d", "MLP", "Permute", "SqueezeExcitation", "StochasticDepth"),
-        "stochastic_depth",
+        *("DropBlock2d", "DropBlock3d", "drop_block2d", "drop_block3d", "stochastic_depth"),
     ),
+    "pyramid": ("FeaturePyramidNetwork", "MultiScaleRoIAlign"),
     "regions": ("RoIAlign", "RoIPool", "roi_align", "roi_pool"),
 }
 

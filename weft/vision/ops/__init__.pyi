@@ -3,8 +3,12 @@
 
 
 from weft.models.vision.blocks import ConvNormActivation as Conv2dNormActivation
+from weft.vision.ops.misc import DropBlock2d as DropBlock2d
+from weft.vision.ops.misc import DropBlock3d as DropBlock3d
+from weft.vision.ops.pyramid import FeaturePyramidNetwork as FeaturePyramidNetwork
 from weft.vision.ops.misc import FrozenBatchNorm2d as FrozenBatchNorm2d
 from weft.vision.ops.misc import MLP as MLP
+from weft.vision.ops.pyramid import MultiScaleRoIAlign as MultiScaleRoIAlign
 from weft.models.vision.blocks import Permute as Permute
 from weft.vision.ops.regions import RoIAlign as RoIAlign
 from weft.vision.ops.regions import RoIPool as RoIPool
@@ -20,16 +24,19 @@ from weft.vision.ops.boxes import complete_box_iou as complete_box_iou
 from weft.vision.ops.losses import complete_box_iou_loss as complete_box_iou_loss
 from weft.vision.ops.boxes import distance_box_iou as distance_box_iou
 from weft.vision.ops.losses import distance_box_iou_loss as distance_box_iou_loss
+from weft.vision.ops.misc import drop_block2d as drop_block2d
+from weft.vision.ops.misc import drop_block3d as drop_block3d
 from weft.vision.ops.boxes import generalized_box_iou as generalized_box_iou
 from weft.vision.ops.losses import generalized_box_iou_loss as generalized_box_iou_loss
 from weft.vision.ops import losses as losses
 from weft.vision.ops.boxes import masks_to_boxes as masks_to_boxes
 from weft.vision.ops import misc as misc
 from weft.vision.ops.boxes import nms as nms
+from weft.vision.ops import pyramid as pyramid
 from weft.vision.ops import regions as regions
 from weft.vision.ops.boxes import remove_small_boxes as remove_small_boxes
 from weft.vision.ops.regions import roi_align as roi_align
 from weft.vision.ops.regions import roi_pool as roi_pool
 from weft.vision.ops.losses import sigmoid_focal_loss as sigmoid_focal_loss
 from weft.vision.ops.misc import stochastic_depth as stochastic_depth
-__all__ = ['Conv2dNormActivation', 'FrozenBatchNorm2d', 'MLP', 'Permute', 'RoIAlign', 'RoIPool', 'SqueezeExcitation', 'StochasticDepth', 'batched_nms', 'box_area', 'box_convert', 'box_iou', 'clip_boxes_to_image', 'complete_box_iou', 'complete_box_iou_loss', 'distance_box_iou', 'distance_box_iou_loss', 'generalized_box_iou', 'generalized_box_iou_loss', 'masks_to_boxes', 'nms', 'remove_small_boxes', 'roi_align', 'roi_pool', 'sigmoid_focal_loss', 'stochastic_depth']
+__all__ = ['Conv2dNormActivation', 'DropBlock2d', 'DropBlock3d', 'FeaturePyramidNetwork', 'FrozenBatchNorm2d', 'MLP', 'MultiScaleRoIAlign', 'Permute', 'RoIAlign', 'RoIPool', 'SqueezeExcitation', 'StochasticDepth', 'batched_nms', 'box_area', 'box_convert', 'box_iou', 'clip_boxes_to_image', 'complete_box_iou', 'complete_box_iou_loss', 'distance_box_iou', 'distance_box_iou_loss', 'drop_block2d', 'drop_block3d', 'generalized_box_iou', 'generalized_box_iou_loss', 'masks_to_boxes', 'nms', 'remove_small_boxes', 'roi_align', 'roi_pool', 'sigmoid_focal_loss', 'stochastic_depth']

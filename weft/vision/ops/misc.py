@@ -15,10 +15,14 @@ from ...tensor import Tensor
 __all__ = [
     "MLP",
     "Conv2dNormActivation",
+    "DropBlock2d",
+    "DropBlock3d",
     "FrozenBatchNorm2d",
     "Permute",
     "SqueezeExcitation",
     "StochasticDepth",
+    "drop_block2d",
+    "drop_block3d",
     "stochastic_depth",
 ]
 
@@ -89,3 +93,55 @@ class SqueezeExcitation(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return self.scale_activation(self.fc2(self.activation(self.fc1(self.avgpool(input))))) * input
+
+
+def drop_block2d(
+    input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-6, training: bool = True
+) -> Tensor:
+    """Squares of block_size² places set to 0 so that a share p is, the rest scaled up (Ghiasi et al., 2018). (N, C, H, W)"""
+    return _blocks_dropped(input, p, block_size, inplace, eps, training)
+
+
+def drop_block3d(
+    input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-6, training: bool = True
+) -> Tensor:
+    """Cubes of block_size³ places set to 0, the rest scaled up. (N, C, D, H, W) → the same"""
+    return _blocks_dropped(input, p, block_size, inplace, eps, training)
+
+
+def _blocks_dropped(x: Tensor, p: float, size: int, inplace: bool, eps: float, training: bool) -> Tensor:
+    if not 0.0 <= p <= 1.0:
+        raise OptionError(f"drop_block: expected p in [0, 1], got {p}")
+    if not training or p == 0.0:
+        return x
+    sides = x.shape[2:]
+    size = min(size, *sides)
+    share = p / size ** len(sides)
+    for side in sides:
+        share *= side / (side - size + 1)
+    seeds = weft.rand(*x.shape[:2], *(side - size + 1 for side in sides)) < share
+    seeds = nn.functional.pad(seeds.to(x.dtype), [size // 2] * (2 * len(sides)))
+    pool = nn.functional.max_pool2d if len(sides) == 2 else nn.functional.max_pool3d
+    kept = 1 - pool(seeds, size, stride=1, padding=size // 2)
+    kept = kept[(..., *(slice(side) for side in sides))]  # an even size leaves one place more
+    kept = kept * (kept.numel() / (eps + kept.sum()))
+    return x.mul_(kept) if inplace else x * kept
+
+
+class DropBlock2d(nn.Module):
+    """`drop_block2d` in training, nothing in evaluation."""
+
+    drop: Callable[..., Tensor] = staticmethod(drop_block2d)
+
+    def __init__(self, p: float, block_size: int, inplace: bool = False, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.p, self.block_size, self.inplace, self.eps = p, block_size, inplace, eps
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.drop(input, self.p, self.block_size, self.inplace, self.eps, self.training)
+
+
+class DropBlock3d(DropBlock2d):
+    """`drop_block3d` in training, nothing in evaluation."""
+
+    drop = staticmethod(drop_block3d)
