@@ -17,8 +17,8 @@ from ..fuse.group import Group
 from ..fuse.groups import Fuser
 from ..fuse.kinds import merged, windows
 from ..fuse.loops import HostCall, Launch
-from ..graph.geometry import Region, common_factors, contiguous_strides, squeezed, strides_over
-from ..graph.graph import Captured, Graph, State, Value
+from ..graph.geometry import Region, common_factors, contiguous_strides, is_view, squeezed, strides_over
+from ..graph.graph import Captured, Graph, Node, State, Value
 from ..passes.checks import may_fail
 
 __all__ = ["Places", "Slot", "arrange", "copy_back", "place"]
@@ -130,11 +130,27 @@ def beside(graph: Graph, fuser: Fuser, homes: dict[Value, Region]) -> None:
         if places and places[0][0].nbytes == node.output.nbytes:  # the others are written over the first
             del places[1:]
         for v, offset, strides in places:
+            if node.inputs.count(v) > 1:
+                continue
+            v, strides, reader = _unflattened(fuser, v, strides, node, users)
             maker = fuser.home.get(v.node)
-            if maker is None or users[v] != [node] or node.inputs.count(v) > 1 or v in results or v in homes:
+            if maker is None or users[v] != [reader] or v in results or v in homes:
                 continue
             if maker.kind == "sweep" or (maker.kind == "anchor" and _addressable(maker, v, strides)):
                 homes[v] = Region(node.output, offset, strides)
+
+
+def _unflattened(
+    fuser: Fuser, v: Value, strides: tuple[int, ...], reader: Node, users: dict[Value, list[Node]]
+) -> tuple[Value, tuple[int, ...], Node]:
+    """Of a value that renames the elements of another in order, for one reader: that one, its strides there, who reads it."""
+    dense = lambda x: contiguous_strides(x.shape, x.dtype.itemsize)
+    while is_view(v) and users[v] == [reader] and strides == dense(v):
+        before = v.node.inputs[0]
+        if before.nbytes != v.nbytes or any(fuser.geometry(x).strides != dense(x) for x in (before, v)):
+            break
+        v, strides, reader = before, dense(before), v.node
+    return v, strides, reader
 
 
 def _addressable(group: Group, value: Value, strides: tuple[int, ...]) -> bool:
