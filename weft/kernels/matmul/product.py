@@ -346,10 +346,10 @@ class Product(Kernel):
         cache, and six leave room there for the panel.
         """
         if target.many_registers and across > 2 and self.m > 4:
-            if self.a[-1] != 1:
-                return (_even(self.m, 12), 2) if self.k > DEEP else (_even(self.m, 8), _even(across, 3))
-            conflict = self.a[-2] * BITS[self.kind] % (8 * 4096) == 0
-            if across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
+            rows, conflict = _even(self.m, 12), self.a[-2] * BITS[self.kind] % (8 * 4096) == 0
+            if self.a[-1] != 1 and self.k > DEEP and rows > 8:
+                return rows, 2
+            if self.a[-1] == 1 and across >= 16 and self.k >= 128 and self.m >= (64 if conflict else 1024):
                 return _even(self.m, 6), 4
             return _even(self.m, 8), _even(across, 3)
         sums = 16 if target.many_registers else 12
