@@ -4,11 +4,14 @@ Every method sees the same 1000 points, of which two on each moon, at a quarter 
 beside them stand a network that has only the labelled ones, and one that is told all labels. A view is the point with
 Gaussian noise. Consistency does the work here: what asks for like predictions around each point moves the boundary to where
 no points are, while labels that the network gives itself (pseudo-label) keep the first line that it drew. Settings were chosen
-at seeds 1000 and 1001. Where the four labels are drawn at random, Π-model and mean teacher often fail with these settings.
+at seeds 1000 and 1001, those of temporal ensembling at 1000 to 1003. Where the four labels are drawn at random, Π-model and
+mean teacher often fail with these settings.
 
 Seen (seed 101): VAT 0.9975, FixMatch 0.997, Π-model, mean teacher, UDA, FlexMatch and FreeMatch 0.9965, ReMixMatch 0.9915,
-ladder 0.9905, temporal ensembling 0.9765 (its targets are a pass over the data old; the goal leaves it out), MixMatch 0.907,
-pseudo-labels 0.866; labels alone 0.891, all labels 0.9985.
+ladder 0.9905, temporal ensembling 0.9895 (its targets are a pass over the data old: it wants a lower weight, less noise and a
+short memory, and at seeds 102 to 104 came to 0.9725, 0.991 and 0.988), MixMatch 0.907, pseudo-labels 0.866; labels alone 0.891,
+all labels 0.9985. MixMatch and pseudo-labels are not methods of consistency, and no goal is set for them here: mixtures of points
+lie between the moons. Fifteen seconds of one core of an AMD EPYC (Zen 5) with AVX-512 for all of them.
 """
 
 from __future__ import annotations
