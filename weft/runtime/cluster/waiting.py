@@ -20,6 +20,7 @@ __all__ = ["Watch", "polled"]
 
 PATIENCE = 0.25  # seconds before the others are told where a process waits
 SHORTEST, LONGEST = 2e-5, 1e-3  # seconds of sleep between two looks
+EAGER = 6e-5  # the longest such sleep until patience is over: MPI moves large arrays on piece by piece, at each look
 SPINS = 20  # looks that only let other threads and processes run
 TEXT = 240  # bytes of a form
 
@@ -39,7 +40,7 @@ def polled(test: Callable[[], bool], seconds: float, looking: Callable[[], None]
             asked = waited
             looking()
         time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST)
+        pause = min(pause * 1.5, EAGER if waited < PATIENCE else LONGEST)
     return True
 
 
