@@ -157,7 +157,8 @@ def _address(library: ctypes.CDLL, name: str) -> int:
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
-NAP_MICROSECONDS = 1 if platform.system() == "Windows" else 50  # what the function of `napping` is told: milliseconds there
+# What code that naps tells the function of `napping`: microseconds, on Windows milliseconds.
+NAP_MICROSECONDS = 1 if platform.system() == "Windows" else 50
 
 
 def napping(system: str = platform.system()) -> Waiting:
