@@ -49,6 +49,8 @@ class device:  # PyTorch spells it in lower case
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
+            if other.partition(":")[0] not in KINDS:
+                return False  # words such as 'auto' and 'npu' of programs that know more kinds
             other = device(other)
         return isinstance(other, device) and (self.type, self.index or 0) == (other.type, other.index or 0)
 

@@ -130,3 +130,30 @@ def test_operations_by_their_inner_names(ours):
     assert ours.ops.aten.add.Tensor(x, x).tolist() == [0, 2, 4, 6]
     assert ours.ops.aten.clone.default is ours.ops.aten.clone.default
     assert ours.ops.aten.clone.default is not ours.ops.aten.add.Tensor
+
+
+def test_tensors_of_other_classes_are_made_as_pytorch_makes_them(ours):
+    class Point(ours.Tensor):
+        def __new__(cls, data, curvature, requires_grad=False):
+            made = ours.Tensor._make_subclass(cls, data, requires_grad)
+            made.curvature = curvature
+            return made
+
+    point = Point(ours.ones(2), -1.0, True)
+    (point * 2).sum().backward()
+    assert type(point) is Point and point.curvature == -1.0 and point.grad.tolist() == [2, 2] and point.is_leaf
+
+
+def test_optimisers_that_stand_for_others_need_no_init(ours):
+    class Wrapped(ours.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def step(self, closure=None):
+            self.inner.step(closure)
+
+    weight = ours.nn.Parameter(ours.ones(1))
+    weight.sum().backward()
+    Wrapped(ours.optim.SGD([weight], lr=0.5)).step()
+    assert weight.item() == 0.5 and not isinstance(ours.nn.Linear(1, 1), ours.jit.ScriptModule)
+    assert ours.device("cpu") != "npu:0" and ours.device("cpu") != "auto"

@@ -199,3 +199,17 @@ def test_boxes_masks_and_captions(tmp_path: Path):
         tmp_path / "coco", tmp_path / "coco.json", transforms=lambda image, target: (image.size, len(target))
     )
     assert boxes[1] == ((6, 5), 2)
+
+
+def test_transforms_stand_among_modules():
+    from weft.vision import transforms as t
+
+    steps = weft.nn.Sequential(
+        t.CenterCrop(4), t.RandomHorizontalFlip(0.0), t.Normalize((0.5,), (0.5,)), weft.nn.Flatten()
+    )
+    x = weft.rand(2, 1, 6, 6)
+    np.testing.assert_allclose(steps(x).numpy(), ((x[..., 1:5, 1:5] - 0.5) / 0.5).flatten(1).numpy(), atol=1e-6)
+    assert list(steps.parameters()) == [] and "CenterCrop" in repr(steps)
+    assert len(weft.nn.ModuleList([t.Resize(3)])) == 1
+    with pytest.raises(weft.errors.ArgumentError, match="not a Module"):
+        weft.nn.Sequential(len)

@@ -118,7 +118,8 @@ class ModuleList(Module):
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules or [])
+        if modules is not None:
+            self.extend(modules)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -198,7 +199,8 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
-        self.update(modules or {})
+        if modules is not None:  # subclasses have an `update` of their own
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Module:
         return self._modules[key]

@@ -204,7 +204,9 @@ class Module(ModuleState, ModuleHooks, PartHolder):
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a part under a name."""
         if module is not None and not isinstance(module, Module):
-            raise ArgumentError(f"{type(module).__name__} is not a Module subclass")
+            if not hasattr(module, "as_module"):  # transforms of images have it
+                raise ArgumentError(f"{type(module).__name__} is not a Module subclass")
+            module = module.as_module()
         self._check_name(name, "module", self._modules)
         self._modules[name] = registered(self, "module", name, module) if registration_hooks else module
         if module is not None:

@@ -49,6 +49,8 @@ def _hooked(step: Callable) -> Callable:
     @functools.wraps(step)
     def with_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         self._opt_called = True
+        if "_hooks" not in self.__dict__:  # one that stands for another and never called __init__
+            return step(self, *args, **kwargs)
         for hook in list(self._hooks["step_pre"].values()):
             changed = hook(self, (self, *args), kwargs)
             if changed is None:

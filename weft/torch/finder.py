@@ -18,13 +18,15 @@ from typing import Any
 
 from ..errors import MissingImportError, WeftError
 from ..runtime.lazy import _imports_names
-from . import wanting
-from .shims import leaks
+from . import leaks, wanting
 from .spaces import READ_WHOLE, ROOTS, homes_of
 from .version import VERSIONS
 
 __all__ = ["Alias", "MissingTorchModuleError", "MissingTorchNameError", "install", "installed", "is_installed"]
 __all__ += ["uninstall"]
+
+
+REFUSED = "weft.torch.refused"
 
 
 class MissingTorchNameError(WeftError, AttributeError):
@@ -69,6 +71,8 @@ class Alias(ModuleType):
     def __getattr__(self, name: str) -> Any:
         for home in self.__homes__:
             module = importlib.import_module(home)
+            if home == REFUSED and homes_of(f"{self.__name__}.{name}"):
+                continue  # it has every name, also those of modules
             try:
                 found = getattr(module, name)
             except (AttributeError, ImportError):

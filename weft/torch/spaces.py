@@ -16,51 +16,51 @@ ROOTS = ("torch", "torchvision", "torchaudio", "functorch")
 
 READ_WHOLE = ("torchvision.models", "torch.optim", "torch.nn")  # programs look names up in `__dict__`
 SPACES = """
-torch: torch.shims.top, torch.shims.kinds, torch.shims.named, weft
+torch: torch.shims.top, torch.kinds, torch.shims.named, weft
 torch.{autograd,distributions,fft,func,linalg,masked,optim,signal,sparse,special,testing,utils}: *
 torch.distributed: torch.shims.distributed, distributed
 torch.nn: nn
 torch.{functional,autograd.grad_mode,tensor,_tensor}: weft
 torch.random: torch.shims.top, weft
-torch.{version,types,_six,_utils,overrides,torch_version}: torch.shims.small, torch.shims.inner, torch.version, weft
-torch.{_dynamo,compiler,fx,_compile,_dynamo.config,fx.proxy,compiler.config}: torch.shims.dynamo, torch.shims.inner
-torch.fx.{graph,graph_module,node,experimental,experimental.proxy_tensor,_symbolic_trace,interpreter}: torch.shims.dynamo, torch.shims.inner
-torch._dynamo.{_trace_wrapped_higher_order_op,eval_frame,exc,utils}: torch.shims.dynamo, torch.shims.inner
+torch.{version,types,_six,_utils,overrides,torch_version}: torch.shims.small, torch.inner, torch.version, weft
+torch.{_dynamo,compiler,fx,_compile,_dynamo.config,fx.proxy,compiler.config}: torch.shims.dynamo, torch.inner
+torch.fx.{graph,graph_module,node,experimental,experimental.proxy_tensor,_symbolic_trace,interpreter}: torch.shims.dynamo, torch.inner
+torch._dynamo.{_trace_wrapped_higher_order_op,eval_frame,exc,utils}: torch.shims.dynamo, torch.inner
 torch._inductor: torch.shims.dynamo
 torch.{_inductor.config,_functorch.config,_functorch}: torch.shims.backends
 torch.{_logging,_inductor.utils}: torch.shims.dynamo
-torch.{jit,jit.annotations,_jit_internal,jit._script}: torch.shims.jit, torch.shims.inner
-torch.{serialization,package}: torch.shims.saving, torch.shims.inner
-torch.storage: torch.shims.kinds, storage
-torch.__config__: torch.shims.inner
-torch.{hub,utils.model_zoo}: torch.shims.hub, torch.shims.inner
+torch.{jit,jit.annotations,_jit_internal,jit._script}: torch.shims.jit, torch.inner
+torch.{serialization,package}: torch.shims.saving, torch.inner
+torch.storage: torch.kinds, storage
+torch.__config__: torch.inner
+torch.{hub,utils.model_zoo}: torch.shims.hub, torch.inner
 torch.{multiprocessing,multiprocessing.spawn}: torch.shims.multiprocessing
-torch.onnx: torch.shims.onnx, onnx
-torch.profiler: profiler, torch.shims.inner
-torch.{futures,_C._distributed_rpc,distributed.rpc.api}: torch.shims.inner
+torch.{onnx,onnx.symbolic_helper,onnx.utils,onnx._globals}: torch.shims.onnx, onnx
+torch.profiler: profiler, torch.inner
+torch.{futures,_C._distributed_rpc,distributed.rpc.api}: torch.inner
 torch.amp: torch.shims.amp
 torch.amp.{autocast_mode,grad_scaler}: torch.shims.amp
 torch.{cuda.amp,cuda.amp.autocast_mode,cuda.amp.grad_scaler}: torch.shims.cuda_amp
-torch.{cuda,accelerator,xpu,mps,cuda.random,cuda.memory}: torch.shims.cuda, cuda, torch.shims.inner
+torch.{cuda,accelerator,xpu,mps,cuda.random,cuda.memory}: torch.shims.cuda, cuda, torch.inner
 torch.{cpu,cpu.amp}: torch.shims.amp, torch.shims.cuda
 torch.cuda.nvtx: torch.shims.nvtx
 torch.backends: torch.shims.backends
 torch.backends.{cudnn,cuda,mps,mkl,mkldnn,openmp,opt_einsum,cpu,quantized,xeon,nnpack}: torch.shims.backends
 torch.autograd.{forward_ad,function,functional,graph}: autograd.*
 torch.autograd.{variable,gradcheck,anomaly_mode}: autograd
-torch.autograd.profiler: profiler, torch.shims.inner
-torch.utils.flop_counter: torch.shims.inner
+torch.autograd.profiler: profiler, torch.inner
+torch.utils.flop_counter: torch.inner
 torch.distributed.{distributed_c10d,device_mesh}: torch.shims.distributed, distributed
-torch.distributed.{optim,fsdp}: distributed.*, torch.shims.inner
-torch.distributed.{tensor,_tensor,_tensor.experimental,_composable,_composable.fsdp,_composable.fsdp.fully_shard,algorithms,algorithms.join,rpc}: torch.shims.inner, torch.shims.refused
-torch.distributed.{fsdp.wrap,tensor.parallel,_shard,nn,nn.functional,_functional_collectives}: torch.shims.inner, torch.shims.refused
-torch.distributed.{tensor._utils,tensor.placement_types,tensor.experimental,_composable_state}: torch.shims.inner, torch.shims.refused
-torch.distributed.checkpoint: torch.shims.refused
-torch.distributed.checkpoint.{hf_storage,state_dict,state_dict_loader,state_dict_saver,filesystem,default_planner}: torch.shims.refused
-torch.distributed.checkpoint.{metadata,planner,stateful,storage,format_utils}: torch.shims.refused
+torch.distributed.{optim,fsdp}: distributed.*, torch.inner
+torch.distributed.{tensor,_tensor,_tensor.experimental,_composable,_composable.fsdp,_composable.fsdp.fully_shard,algorithms,algorithms.join,rpc}: torch.inner, torch.refused
+torch.distributed.{fsdp.wrap,tensor.parallel,_shard,nn,nn.functional,_functional_collectives}: torch.inner, torch.refused
+torch.distributed.{tensor._utils,tensor.placement_types,tensor.experimental,_composable_state}: torch.inner, torch.refused
+torch.distributed.checkpoint: torch.refused
+torch.distributed.checkpoint.{hf_storage,state_dict,state_dict_loader,state_dict_saver,filesystem,default_planner}: torch.refused
+torch.distributed.checkpoint.{metadata,planner,stateful,storage,format_utils}: torch.refused
 torch.distributed.constants: torch.shims.distributed
 torch.distributed.{elastic,elastic.multiprocessing,elastic.multiprocessing.errors}: torch.shims.distributed
-torch.distributions.{kl,utils,constraints,transforms,constraint_registry}: distributions.*, torch.shims.inner, distributions
+torch.distributions.{kl,utils,constraints,transforms,constraint_registry}: distributions.*, torch.inner, distributions
 torch.distributions.{distribution,normal,categorical,bernoulli,beta,dirichlet,uniform,multivariate_normal,independent}: distributions
 torch.distributions.{gamma,laplace,one_hot_categorical,poisson,relaxed_bernoulli,relaxed_categorical,transformed_distribution}: distributions
 torch.distributions.{binomial,cauchy,chi2,continuous_bernoulli,exp_family,exponential,fishersnedecor,geometric,gumbel}: distributions
@@ -72,7 +72,7 @@ torch.nn.modules: nn.modules, nn
 torch.nn.modules.{activation,adaptive,distance,linear,padding,transformer}: nn.modules.*, nn
 torch.nn.modules.{batchnorm,conv,dropout,loss}: torch.shims.nn, nn.modules.*, nn
 torch.nn.modules.{container,lazy}: nn.*, nn
-torch.nn.modules.module: nn.module_hooks, torch.shims.nn, torch.shims.inner, nn.module, nn
+torch.nn.modules.module: nn.module_hooks, torch.shims.nn, torch.inner, nn.module, nn
 torch.nn.modules.{channelshuffle,flatten,fold,normalization,pixelshuffle,rnn,sparse,upsampling,instancenorm,pooling}: torch.shims.nn, nn
 torch.nn.modules.utils: torch.shims.nn
 torch.nn.{common_types,attention,attention.bias,_reduction,backends}: torch.shims.nn
@@ -86,11 +86,11 @@ torch.optim.{lr_scheduler,swa_utils}: optim.*
 torch.optim.{adadelta,adagrad,adam,adamax,adamw,asgd,lbfgs,nadam,radam,rmsprop,rprop,sgd,sparse_adam,adafactor}: optim
 torch.optim.{optimizer,_functional,_multi_tensor}: torch.shims.optimizer, optim
 torch.signal.windows: signal.windows
-torch.utils.data: utils.data, torch.shims.datapipes
-torch.utils.data.{datapipes,datapipes.iter,datapipes.map,graph}: torch.shims.datapipes
-torch._tensor_str: torch.shims.inner
-torch.utils.data.{dataloader,dataset,sampler,distributed,_utils,_utils.collate,_utils.worker,_utils.fetch}: utils.data, torch.shims.inner
-torch.utils.{weak,_foreach_utils,_contextlib,_python_dispatch}: torch.shims.inner
+torch.utils.data: utils.data, torch.datapipes
+torch.utils.data.{datapipes,datapipes.iter,datapipes.map,graph}: torch.datapipes
+torch._tensor_str: torch.inner
+torch.utils.data.{dataloader,dataset,sampler,distributed,_utils,_utils.collate,_utils.worker,_utils.fetch}: utils.data, torch.inner
+torch.utils.{weak,_foreach_utils,_contextlib,_python_dispatch}: torch.inner
 torch.utils.checkpoint: torch.shims.checkpoint
 torch.utils.{tensorboard,tensorboard.writer,tensorboard.summary}: train.tensorboard
 torch.utils._pytree: torch.shims.pytree, utils.pytree
@@ -98,6 +98,8 @@ torch.utils.hooks: torch.shims.small
 torch.utils.benchmark: torch.shims.benchmark
 torch.{library,ops}: torch.shims.library
 torch._C: torch.shims.core
+torch._C._functorch: torch.inner
+torch._C._nn: torch.shims.core, nn.functional
 torch.utils.dlpack: weft
 functorch: torch.shims.functional, func
 torchvision: vision

@@ -57,6 +57,12 @@ class Augmentation(ABC):
         options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({options})"
 
+    def as_module(self) -> Any:
+        """This as a module, as containers of modules ask for it."""
+        from .as_module import AsModule
+
+        return AsModule(self)
+
 
 class Transform(Augmentation):
     """A map of images. Subclasses treat a batch (N, C, H, W) of any dtype and never write to it."""

@@ -27,7 +27,21 @@ def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs:
 
 
 DisableTorchFunctionSubclass = DisableTorchFunction = contextlib.nullcontext
-_VariableFunctions, _nn = weft, weft.nn.functional
+_VariableFunctions = weft
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """(device, dtype, non_blocking, memory format) of the arguments of `Module.to`."""
+    device, kind = kwargs.get("device"), kwargs.get("dtype")
+    for value in args:
+        if isinstance(value, weft.Tensor):
+            device, kind = value.device, value.dtype
+        elif isinstance(value, weft.dtype):
+            kind = value
+        elif isinstance(value, (str, weft.device, int)) and not isinstance(value, bool):
+            device = value
+    device = weft.device(device) if device is not None else None
+    return device, kind, bool(kwargs.get("non_blocking")), kwargs.get("memory_format")
 
 
 def _cuda_isCurrentStreamCapturing() -> bool:

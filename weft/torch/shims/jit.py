@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ...nn.module import Module as ScriptModule
+from ...nn.module import Module
 from .. import wanting
 from .saving import load, save
 
@@ -40,7 +40,20 @@ __all__ = [
     "wait",
 ]
 
-ScriptFunction = type(lambda: None)
+
+class ScriptModule(Module):
+    """The base of modules that were written for TorchScript; other modules are none of these, also where `script` got them."""
+
+    @property
+    def original_name(self) -> str:
+        """The name of the class."""
+        return type(self).__name__
+
+
+class ScriptFunction:
+    """A function of TorchScript; nothing is one."""
+
+
 RecursiveScriptModule = ScriptModule
 
 

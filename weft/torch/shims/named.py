@@ -8,7 +8,8 @@ from typing import Any
 import weft
 
 from ...nn import functional as F
-from .inner import PyTorchFileReader, TensorType
+from ...storage import Storage
+from ..inner import PyTorchFileReader, TensorType
 from .jit import CompilationUnit, ScriptFunction, ScriptModule
 
 __all__ = [
@@ -104,7 +105,7 @@ def is_neg(input: Any) -> bool:
 
 def is_storage(obj: Any) -> bool:
     """Whether it is the memory of a tensor."""
-    return isinstance(obj, weft.storage.Storage)
+    return isinstance(obj, Storage)
 
 
 def get_device(input: Any) -> int:

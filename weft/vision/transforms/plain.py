@@ -45,6 +45,12 @@ class Plain:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
+    def as_module(self) -> Any:
+        """This as a module, as containers of modules ask for it."""
+        from ...data.augment.as_module import AsModule
+
+        return AsModule(self)
+
 
 class Compose:
     """Transforms one after the other: any functions of one argument.

@@ -9,7 +9,7 @@ import numpy as np
 
 import weft
 
-from ...data.dataset import Dataset, IterableDataset
+from ..data.dataset import Dataset, IterableDataset
 
 __all__ = [
     "Batcher",

@@ -12,11 +12,11 @@ from typing import Any
 
 import weft
 
-from ...distributions.transforms import base as _transforms
-from ...distributions.utils import sum_rightmost
-from ...errors import UnsupportedError
-from ...nn.module_state import LoadReport as _IncompatibleKeys
-from ...nn.utils.rnn import PackedSequence
+from ..distributions.transforms import base as _transforms
+from ..distributions.utils import sum_rightmost
+from ..errors import UnsupportedError
+from ..nn.module_state import LoadReport as _IncompatibleKeys
+from ..nn.utils.rnn import PackedSequence
 
 __all__ = [
     "DTensor",
@@ -376,6 +376,21 @@ def implicit_replication() -> Iterator[None]:
     yield
 
 
+# torch._C._functorch: tensors are never wrapped where Python sees them
+def is_batchedtensor(tensor: Any) -> bool:
+    """False."""
+    return False
+
+
+is_gradtrackingtensor = is_functorch_wrapped_tensor = is_legacy_batchedtensor = is_batchedtensor
+
+
+def get_unwrapped(tensor: Any) -> Any:
+    """The tensor itself."""
+    return tensor
+
+
+_unwrap_batched = _add_batch_dim = _remove_batch_dim = get_unwrapped
 PRINT_OPTS = types.SimpleNamespace(precision=4, threshold=1000, edgeitems=3, linewidth=80, sci_mode=None)
 
 

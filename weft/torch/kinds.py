@@ -13,9 +13,9 @@ import numpy as np
 
 import weft
 
-from ...dtypes import COMPLEX, FLOAT, dtype
-from ...errors import DtypeError
-from ...storage import Storage
+from ..dtypes import COMPLEX, FLOAT, dtype
+from ..errors import DtypeError
+from ..storage import Storage
 
 __all__ = ["TypedStorage", "UntypedStorage", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
 
@@ -33,7 +33,11 @@ class Named(dtype):
         raise DtypeError(f"{self.name}: NumPy has no such element type, so no tensor can have it")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (weft.torch.shims.kinds, self.name)
+        return _of_name, (self.name,)
+
+
+def _of_name(name: str) -> Any:
+    return globals()[name]
 
 
 class Narrow(dtype):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import UnsupportedError
+from ..errors import UnsupportedError
 
 __all__: list[str] = []
 
