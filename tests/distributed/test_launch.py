@@ -84,7 +84,7 @@ def test_two_jobs_in_one_folder_are_refused(tmp_path):
     words = ("job_trainer.py", str(tmp_path / "run"), "ddp", "4", "6")
     hanging = subprocess.Popen(
         mpiexec(2, str(HERE / words[0]), *words[1:]),
-        env=environment(HARM="hang:2", COMPILE="0", WEFT_DISTRIBUTED_TIMEOUT="30"),
+        env=environment(HARM="hang:2", COMPILE="0", WEFT_DISTRIBUTED_TIMEOUT="18"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=ROOT,
