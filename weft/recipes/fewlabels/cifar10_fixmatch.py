@@ -1,6 +1,9 @@
 """cifar10-fixmatch: 250 labels among CIFAR-10's first 10,000 training images; FixMatch beside the labels alone.
 
-The full protocol has not been run: what it comes to is not known.
+The full protocol has not been run, and nothing says that its goal can be reached. On 2,000 validation images (one draw) labels
+alone were wrong in 60.3 % of the cases after 400 steps, FixMatch in 61.9 % after 1,000: 19 of 100 pseudo-labels were used, and 58
+of 100 of those were right. Labelled images must not share their normalisation with strong views alone: when they did, 27 of 100
+were right.
 """
 
 from __future__ import annotations

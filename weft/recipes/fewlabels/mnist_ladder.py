@@ -1,6 +1,7 @@
 """mnist-ladder: MNIST with 100 labels; every layer denoised with the help of the one above (Rasmus et al. 2015: 1.06 %).
 
-The full protocol has not been run: what it comes to is not known.
+Not run at any useful length: what it comes to is not known. A step takes 13 ms on one core of an AMD EPYC (Zen 5) with AVX-512, so
+that the 2,000 steps of the settings are half a minute a draw; they are few beside the paper's.
 """
 
 from __future__ import annotations
