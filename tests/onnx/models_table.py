@@ -1,4 +1,7 @@
-"""Small models of every supervised family, and networks of generative ones, with their arguments, and which axes of these are dynamic."""
+"""Small models of every supervised family, and networks of generative ones, with their arguments, and which axes of these are dynamic.
+
+What is not here has no function from tensors to tensors: docs/porting.md says which models, and why.
+"""
 
 from __future__ import annotations
 

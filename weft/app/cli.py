@@ -20,7 +20,20 @@ import typer
 from ..errors import OptionError, WeftError
 from ..runtime.cluster.world import world_rank
 from ..runtime.switches import switch
-from . import checking, guide, launching, likelihoods, machine, porting, runs, searching, training, tuning, using
+from . import (
+    checking,
+    fine_tuning,
+    guide,
+    launching,
+    likelihoods,
+    machine,
+    porting,
+    runs,
+    searching,
+    training,
+    tuning,
+    using,
+)
 from .output import DONE, FAILED, INTERRUPTED, MISUSED, TERMINATED, Interrupted, Misuse
 
 __all__ = ["app", "main"]
@@ -51,7 +64,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (training, launching, porting, runs, using, likelihoods, checking, searching, machine, tuning):
+for group in (
+    training,
+    fine_tuning,
+    launching,
+    porting,
+    runs,
+    using,
+    likelihoods,
+    checking,
+    searching,
+    machine,
+    tuning,
+):
     group.register(app)
 
 _interrupts: list[BaseException] = []  # what a signal has raised: typer forgets which it was
