@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import MissingImportError, WeftError
 from ..runtime.lazy import _imports_names
+from ..tensor import Tensor
 from . import leaks, wanting
 from .spaces import READ_WHOLE, ROOTS, homes_of
 from .version import VERSIONS
@@ -154,7 +155,13 @@ def _begin() -> bool:
             del sys.modules[name]
         wanting.forget()
         sys.meta_path.insert(0, _finder)
+        Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
         return True
+
+
+def _make_subclass(cls: type, data: Any, require_grad: bool = False) -> Any:
+    """The same memory, without history, as an object of a subclass: what classes of others call in `__new__`."""
+    return data.detach().as_subclass(cls).requires_grad_(require_grad)
 
 
 def uninstall() -> None:
@@ -163,6 +170,7 @@ def uninstall() -> None:
         if not is_installed():
             return
         sys.meta_path.remove(_finder)
+        del Tensor._make_subclass
         for name in _taken():
             del sys.modules[name]
         sys.modules.update(_before)

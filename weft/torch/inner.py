@@ -14,7 +14,7 @@ import weft
 
 from ..distributions.transforms import base as _transforms
 from ..distributions.utils import sum_rightmost
-from ..errors import UnsupportedError
+from ..errors import StateError, UnsupportedError
 from ..nn.module_state import LoadReport as _IncompatibleKeys
 from ..nn.utils.rnn import PackedSequence
 
@@ -119,7 +119,7 @@ class ExceptionWrapper:
     """An error of a worker, to be raised again elsewhere."""
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
-        self.error, self.where = (exc_info or (None, RuntimeError("unknown"), None))[1], where
+        self.error, self.where = (exc_info or (None, StateError("an error that nobody told"), None))[1], where
 
     def reraise(self) -> None:
         """Raise it."""

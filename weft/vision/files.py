@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..errors import UnsupportedError
+from ..errors import OptionError, UnsupportedError
 from ..io.errors import FileFormatError
 
 __all__ = [
@@ -104,5 +104,5 @@ def list_files(root: Place, suffix: str, prefix: bool = False) -> list[str]:
 def verify_str_arg(value: str, arg: str | None = None, valid_values: Any = None, custom_msg: str | None = None) -> str:
     """The value, if it is among those that are valid."""
     if valid_values is not None and value not in valid_values:
-        raise ValueError(custom_msg or f"{arg}: expected one of {', '.join(map(str, valid_values))}, got {value!r}")
+        raise OptionError(custom_msg or f"{arg}: expected one of {', '.join(map(str, valid_values))}, got {value!r}")
     return value

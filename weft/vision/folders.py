@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+import weft
+
 from ..data.augment.base import pil_image
 from ..data.dataset import Dataset
 from ..data.sources.image_folder import read_image
@@ -286,8 +288,6 @@ class CelebA(Files):
         download: bool = False,
     ) -> None:
         super().__init__(root, transform, target_transform)
-        from .. import tensor
-
         folder = self.root / "celeba"
         self.kinds = target_type if isinstance(target_type, list) else [target_type]
         wanted = among("split", split, ("train", "valid", "test", "all"))
@@ -302,7 +302,9 @@ class CelebA(Files):
             rows, self.attr_names = self._read(folder / self.LISTS[among("target_type", kind, tuple(self.LISTS))], kind)
             values = np.array([rows[name] for name in names], np.int64)
             columns.append(
-                tensor((values + 1) // 2 if kind == "attr" else values.squeeze(1) if kind == "identity" else values)
+                weft.tensor(
+                    (values + 1) // 2 if kind == "attr" else values.squeeze(1) if kind == "identity" else values
+                )
             )
         self.targets = [row[0] if len(row) == 1 else row for row in zip(*columns, strict=True)]
 

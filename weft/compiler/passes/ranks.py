@@ -8,7 +8,6 @@ pieces are summed. Ranks on several machines, and types that NumPy's sums take o
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,8 +17,7 @@ from ...kernels.anchor import Strides, Whole
 from ...kernels.kernel import Kernel
 from ...kernels.memory import ranks as kernels
 from ...kernels.operation import NativeForm
-from ...ops.math.pairs import Maximum, Minimum
-from ...ops.shape.view import Slice
+from ...ops.core.primitive import View
 from ..graph.graph import Graph, Node, Value
 from .expand import spliced, traced_parts
 from .simplify import remove_dead
@@ -27,7 +25,6 @@ from .simplify import remove_dead
 __all__ = ["AWAIT", "PUBLISH", "meet_natively"]
 
 INTEGER = np.dtype(np.int64)
-COMBINE = {"product": operator.mul, "min": Minimum(), "max": Maximum()}
 MANY, LARGE = 8, 1 << 20  # ranks from which sums of so many bytes are made part by part, in two calls from Python
 
 
@@ -122,13 +119,13 @@ class _Calls:
         self.graph.renumber()
 
     def _publish(self, node: Node) -> None:
-        from ...ops.shape.reshape import reshape
+        from ...ops.collective.parts import flat_part
 
         x, token = node.inputs
         shape = ", ".join(map(str, x.shape))
         option = node.params["option"]
         form = f"{node.params['call']} {x.dtype} ({shape})" + ("" if option is None else f" {option}")
-        (flat,) = self._spliced(lambda x: reshape(x, (x.numel(),)), [x], node) if len(x.shape) != 1 else (x,)
+        (flat,) = self._spliced(flat_part, [x], node) if len(x.shape) != 1 else (x,)
         made = Node(PUBLISH, (flat, token), {"group": node.params["group"], "form": form}, node.line)
         sent, after = made.make(((), INTEGER), (token.shape, token.dtype))
         self.nodes.append(made)
@@ -137,22 +134,24 @@ class _Calls:
 
     def _finish(self, node: Node, call: Node, sent: Value) -> None:
         """The result of a call, or of the pieces of it that are read."""
+        from ...ops.collective.parts import combination, total
+
         x = call.inputs[0]
         made = Node(AWAIT, (sent,), {"group": call.params["group"], "form": sent.node.params["form"]}, node.line)
         rows = list(made.make(*[((x.size,), x.dtype)] * call.params["group"].size))
         self.nodes.append(made)
-        combine = _combination(call)
         result = node.output
         users = self.users.get(result, ())
         pieces = call.params["call"] == "all_reduce" and len(x.shape) == 1 and result not in self.graph.results
-        if pieces and users and all(isinstance(user.op, Slice) for user in users):
+        if pieces and users and all(isinstance(user.op, View) for user in users):
             for user in users:
                 parts = [Node(user.op, (row,), user.params, user.line) for row in rows]
                 views = [part.make((user.output.shape, user.output.dtype))[0] for part in parts]
                 self.nodes += parts
+                combine = functools.partial(total, call.params["option"])
                 (self.changes[user.output],) = self._spliced(combine, views, user)
         else:
-            (self.changes[result],) = self._spliced(combine, rows, node)
+            (self.changes[result],) = self._spliced(combination(x.shape, **call.params), rows, node)
 
     def _spliced(self, function: Callable[..., Any], values: list[Value], node: Node) -> list[Value]:
         parts, results = traced_parts(function, [(v.shape, v.dtype) for v in values])
@@ -174,30 +173,3 @@ def _is_simple(node: Node) -> bool:
         op = node.params["option"].partition(" ")[0]
         return op in ("sum", "product", "min", "max") or (op == "avg" and x.dtype.kind == "f")
     return True
-
-
-def _combination(node: Node) -> Callable[..., Any]:
-    """What makes the result of a call of the flat parts of all ranks, as a function of tensors."""
-    from ...ops.shape.join import stack
-    from ...ops.shape.reshape import reshape
-
-    call, group, option = (node.params[name] for name in ("call", "group", "option"))
-    shape = node.inputs[0].shape
-    own = lambda row: reshape(row, shape)[group.rank]
-    if call == "all_reduce":
-        return lambda *rows: _total(
-            [reshape(r, shape) if r.numel() == node.inputs[0].size else r for r in rows], option
-        )
-    if call == "reduce_scatter":
-        return lambda *rows: _total([own(row) for row in rows], option)
-    if call == "broadcast":
-        return lambda *rows: reshape(rows[option], shape)
-    if call == "all_gather":
-        return lambda *rows: stack([reshape(row, shape) for row in rows])
-    return lambda *rows: stack([own(row) for row in rows])  # all_to_all
-
-
-def _total(rows: Sequence[Any], option: str) -> Any:
-    op = option.partition(" ")[0]
-    total = functools.reduce(COMBINE.get(op, operator.add), rows)
-    return total / len(rows) if op == "avg" else total

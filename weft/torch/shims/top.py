@@ -195,14 +195,6 @@ def _shape_as_tensor(x: Any) -> Any:
     return weft.tensor(list(x.shape), dtype=weft.int64)
 
 
-def _make_subclass(cls: type, data: Any, require_grad: bool = False) -> Any:
-    """The same memory, without history, as an object of a subclass: what classes of others call in `__new__`."""
-    return data.detach().as_subclass(cls).requires_grad_(require_grad)
-
-
-weft.Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
-
-
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
     """Random numbers drawn within it leave the stream outside where it is."""
