@@ -6,7 +6,8 @@ slanted while the networks learn: that a digit stays the same digit is all that 
 the image as it was out of the moved one, as from any other damage: what a code need not say, how a digit leans and where it
 stands, would otherwise be most of the distance between two codes.
 
-Not yet run at full length; its goal has not been seen reached. On 10,000 training images and 500 steps k-means on codes names
+Seen at seed 11, all 70,000 images, five minutes of one core: k-means on pixels .535, on codes .8385; the refinement spoils that
+(.42 after its five passes), so that the goal is missed. On 10,000 training images and 500 steps k-means on codes names
 .70 of the images, .53 where the moved image itself was the aim. With Student's t in the codes' dimension the refinement
 raised that to .74 before it fell again; with the paper's single degree of freedom it fell from the second pass on.
 """
