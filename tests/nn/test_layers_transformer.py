@@ -208,3 +208,9 @@ def test_initial_matrices_of_the_transformer_are_xavier():
         if parameter.ndim > 1:
             bound = (6 / sum(parameter.shape)) ** 0.5
             assert 0.98 * bound < float(parameter.abs().max()) <= bound
+
+
+def test_numbers_of_layers_that_nobody_can_mean_are_refused():
+    layer = weft.nn.TransformerDecoderLayer(4, 1, 4)
+    with pytest.raises(weft.errors.OptionError, match="num_layers"):
+        weft.nn.TransformerDecoder(layer, 1 << 20)

@@ -19,6 +19,7 @@ from .utils import broadcast_parameters
 __all__ = ["VonMises"]
 
 NODES = 64  # of the quadrature of `cdf`: errors below 1e-14 at every concentration
+SMALL, LARGE = 1e-8, 1e10  # concentrations between which angles are drawn by rejection
 
 
 class VonMises(Distribution):
@@ -80,11 +81,15 @@ class VonMises(Distribution):
         return root_between(self._cumulative, density, value, lambda _: (self.loc - math.pi, self.loc + math.pi))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Best and Fisher's rejection (1979) from a wrapped Cauchy distribution, in float64; result in [−π, π)."""
+        """Best and Fisher's rejection (1979) from a wrapped Cauchy distribution, in float64; result in [−π, π).
+
+        It would never accept where κ is next to 0 or beyond what 1 − cos can hold: there angles are uniform, or normal.
+        """
         shape = self._extended_shape(sample_shape)
         with no_grad():
             kappa = self.concentration.double().expand(shape)
-            cosine, done = weft.zeros_like(kappa), weft.zeros(shape, dtype=weft.bool)
+            done = ~((kappa > SMALL) & (kappa < LARGE))
+            cosine = _at_the_ends(kappa) if done.any() else weft.zeros_like(kappa)
             while not done.all():
                 proposal, accepted = _propose(kappa)
                 cosine = weft.where(accepted & ~done, proposal, cosine)
@@ -92,6 +97,13 @@ class VonMises(Distribution):
             side = weft.rand(tuple(shape), dtype=weft.float64) - 0.5
             angle = side.sign() * cosine.clamp(min=-1, max=1).acos() + self.loc.double()
             return ((angle + math.pi) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+
+def _at_the_ends(kappa: Tensor) -> Tensor:
+    """The cosine of a uniform angle, of a normal one, and NaN for a κ that is none."""
+    narrow = (weft.randn(tuple(kappa.shape), dtype=weft.float64) / kappa.sqrt()).clamp(-math.pi, math.pi).cos()
+    wide = (math.pi * weft.rand(tuple(kappa.shape), dtype=weft.float64)).cos()
+    return weft.where(kappa >= LARGE, narrow, weft.where(kappa >= 0, wide, math.nan))
 
 
 def _propose(kappa: Tensor) -> tuple[Tensor, Tensor]:

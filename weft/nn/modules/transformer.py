@@ -9,6 +9,7 @@ from typing import Any
 import weft
 
 from ...errors import OptionError, ShapeError
+from ...refusal import need_bounded
 from ...tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -182,6 +183,7 @@ def _attended(
 
 
 def _copies(module: Module, count: int) -> ModuleList:
+    need_bounded(count, "Transformer", "num_layers", 10_000)
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
