@@ -81,7 +81,7 @@ def _bounds(indices_or_sections: Any, length: int, name: str) -> list[tuple[int,
         starts, ends = [0, *cuts], [*cuts, length]
         ranges = [slice(a, b).indices(length)[:2] for a, b in zip(starts, ends, strict=True)]
         return [(a, builtins.max(a, b)) for a, b in ranges]
-    sections = need_bounded(python_int(indices_or_sections, name), name, "the number of sections")
+    sections = need_bounded(python_int(indices_or_sections, name), name, "the number of sections", 1 << 20)
     if sections <= 0:
         raise ShapeError(f"{name}: number of sections must be larger than 0, got {sections}")
     small, extra = divmod(length, sections)
