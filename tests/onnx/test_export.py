@@ -96,6 +96,25 @@ FUNCTIONS = {
     "scan backwards": lambda x: weft.scan(
         lambda c, r: (c + r * x.mean((0, 1)), c), x[:, 0] * 0, x.mT.mT.transpose(0, 1), reverse=True
     ),
+    "scan by a count": lambda x: weft.scan(lambda c, _: (c * 0.5, c.sum()), x, length=x.shape[1], reverse=True),
+    "while": lambda x: weft.while_loop(lambda v: v.abs().max() < 100, lambda v: v * 3 + x.mean((0, 1)), x),
+    "while never": lambda x: weft.while_loop(lambda v: v.sum() > 1e9, lambda v: v * 2, x),
+    "while with a tree": lambda x: weft.while_loop(
+        lambda s: s["t"] < x.shape[1],
+        lambda s: {"t": s["t"] + 1, "y": s["y"] * 0.5 + x[:, :1].sum(), "kept": s["kept"]},
+        {"t": weft.tensor(0), "y": x, "kept": x + 1},
+    ),
+    "while inside of a while": lambda x: weft.while_loop(
+        lambda v: v.max() < 100,
+        lambda v: weft.while_loop(lambda w: w.max() < v.max() + 1, lambda w: w.abs() * 1.5 + 0.5, v),
+        x,
+    ),
+    "branches inside of a while": lambda x: weft.while_loop(
+        lambda v: v.max() < 100, lambda v: weft.cond(v.sum() > 5, lambda w: w * 2, lambda w: w + 1, v), x.abs()
+    ),
+    "a count that is computed": lambda x: weft.fori_loop(
+        0, (x.sum() * 0).to(weft.int64) + 4, lambda i, c: c + i * x, x
+    ),
     "branches": lambda x: weft.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, x),
     "einsum": lambda x: weft.einsum("bti,bsi->bts", x, x),
 }
@@ -114,6 +133,28 @@ def test_functions_follow_their_dynamic_axes(name: str) -> None:
     content = weft.onnx.export(function, (x,), dynamic_shapes=({0: "b", 1: "t"},), opset_version=20)
     onnx.checker.check_model(content, full_check=True)
     agree(function, content, (x,), (weft.randn(3, 6, 4),), (weft.randn(1, 4, 4),))
+
+
+def test_a_layer_inside_of_a_while_loop_learns_after_loading() -> None:
+    class Repeated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x: weft.Tensor) -> weft.Tensor:
+            step = lambda state: (state[0] + 1, self.layer(state[1]).tanh())
+            return weft.while_loop(lambda state: state[0] < 3, step, (weft.tensor(0), x))[1]
+
+    model, x = Repeated(), weft.randn(3, 4)
+    content = weft.onnx.export(model, (x,), dynamic_shapes=({0: "batch"},))
+    assert operators(content)[-1] == "Loop"
+    loaded = weft.onnx.load(content)
+    for module in (model, loaded):
+        module(x).pow(2).sum().backward()
+    found = dict(loaded.named_parameters())
+    assert list(found) == ["layer.weight", "layer.bias"]
+    for name, parameter in model.named_parameters():
+        weft.testing.assert_close(found[name].grad, parameter.grad)
 
 
 def test_a_loop_over_a_dynamic_axis_is_refused_with_its_line() -> None:

@@ -118,6 +118,20 @@ def test_loops_carry_and_stack(compiled: bool) -> None:
     assert [name for name, _ in loaded.named_parameters()] == ["w"]
 
 
+def test_a_loop_without_rounds_stacks_nothing() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["again"]), helper.make_node("Mul", ["c", "c"], ["out"])],
+        "body",
+        [value("i", kind=INT64), value("go", kind=BOOL), value("c", 3)],
+        [value("again", kind=BOOL), value("out", 3), value("out", 3)],
+    )
+    trips = onnx.numpy_helper.from_array(np.array(0), "n")
+    nodes = [helper.make_node("Loop", ["n", "", "x"], ["last", "rows"], body=body)]
+    content = made(nodes, [value("x", 3)], [value("last", 3), value("rows", None, 3)], weights=[trips])
+    last, rows = weft.onnx.load(content)(weft.tensor([1.0, 2.0, 3.0]))
+    assert last.tolist() == [1.0, 2.0, 3.0] and tuple(rows.shape) == (0, 3)
+
+
 def test_functions_of_the_file_with_attributes_of_their_callers() -> None:
     opsets = [helper.make_opsetid("", 20)]
     leaky = helper.make_node("LeakyRelu", ["v"], ["u"])

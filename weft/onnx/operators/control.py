@@ -14,6 +14,8 @@ import numpy as np
 import weft
 
 from ...errors import InvalidValueError
+from ...random import fork_rng
+from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .registry import as_array, as_tensor, rule
 
@@ -27,7 +29,7 @@ def if_(condition: Any, *, then_branch: Body, else_branch: Body) -> tuple[Any, .
 
 
 @rule("Loop", raw=True)
-def loop(limit: Any, condition: Any, *carried: Any, body: Body) -> tuple[Any, ...]:
+def loop(limit: Any, condition: Any, *carried: Any, body: Body, outputs: int = 0) -> tuple[Any, ...]:
     """body(round, condition, *carried) → condition, *carried, *scanned; the scanned values are stacked."""
     rounds = None if limit is None else int(as_array(limit).reshape(-1)[0])
     go_on = condition is None or bool(as_array(condition).reshape(-1)[0])
@@ -40,7 +42,17 @@ def loop(limit: Any, condition: Any, *carried: Any, body: Body) -> tuple[Any, ..
         rows.append(found[len(carried) :])
         count += 1
         go_on = condition is None or bool(as_array(now).reshape(-1)[0])
+    if not rows and outputs > len(carried):
+        return *state, *_no_rows(body, state)
     return *state, *(_stacked(column) for column in zip(*rows, strict=True))
+
+
+def _no_rows(body: Body, state: Sequence[Any]) -> list[Any]:
+    """What no rounds stack: one round, of which nothing else is kept, tells the sizes."""
+    with no_grad(), fork_rng():
+        _, *found = body((np.array(0, np.int64), np.array(True), *state))
+    rows = [as_tensor(y) for y in found[len(state) :]]
+    return [np.zeros((0, *y.shape), y.dtype.np) for y in rows]
 
 
 def _stacked(values: Sequence[Any]) -> Any:
