@@ -182,6 +182,18 @@ def test_compiled_gradients_are_those_of_eager_code(model):
         np.testing.assert_allclose(parameter.grad.numpy(), slope.numpy(), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*bfloat16")
+def test_weights_that_are_squared_keep_the_type_of_codes_in_bfloat16():
+    """Codes are bfloat16 under autocast, the bound is float32: gradients are those of float32 within bfloat16's 2⁻⁸."""
+    weft.manual_seed(0)
+    model, x = DenseVAE(12, (16,), 4), bits(64, 12)
+    _, exact = gradients(model, x, DReG(3))
+    with weft.autocast("cpu", weft.bfloat16):
+        _, found = gradients(model, x, DReG(3))
+    for near, far in zip(found, exact, strict=True):
+        assert (near - far).norm() <= 0.05 * far.norm()
+
+
 FLOWS = {kind: (lambda kind=kind: bent(kind)) for kind in ("planar", "radial", "iaf")}
 LEVELS = {kind.__name__: (lambda kind=kind: kind(6, (5,), (3, 2))) for kind in (MarkovVAE, HierarchicalVAE, LadderVAE)}
 

@@ -59,7 +59,7 @@ class DReG:
         found = path_draws(model, x, self.samples, condition, generator)
         if found.z.requires_grad:
             shares = found.log_weight.detach().softmax(0).unsqueeze(-1)  # w̃: (K, B, 1)
-            found.z.register_hook(lambda g: g * shares)  # g has one w̃ from the bound already
+            found.z.register_hook(lambda g: g * shares.to(g.dtype))  # g has one w̃ from the bound already
         return log_mean_exp(found.log_weight)
 
 
