@@ -36,6 +36,8 @@ __all__ = [
     "Seq2SeqSequenceClassifierOutput",
     "SequenceClassifierOutput",
     "SequenceClassifierOutputWithPast",
+    "SwinImageClassifierOutput",
+    "SwinModelOutput",
     "TextModelOutput",
     "TokenClassifierOutput",
     "VisionModelOutput",
@@ -158,6 +160,12 @@ class BaseModelOutputWithPooling(ModelOutput):
     attentions: Layers
 
 
+class SwinModelOutput(BaseModelOutputWithPooling):
+    """The rest as in `BaseModelOutputWithPooling`; reshaped_hidden_states: hidden_states as images (B, C, H, W)."""
+
+    reshaped_hidden_states: Layers
+
+
 class BaseModelOutputWithPast(ModelOutput):
     """last_hidden_state (B, T, C), past_key_values of all places so far; the rest as in `BaseModelOutput`."""
 
@@ -168,7 +176,10 @@ class BaseModelOutputWithPast(ModelOutput):
 
 
 class MambaOutput(ModelOutput):
-    """last_hidden_state (B, T, C), cache_params: the state after the last token."""
+    """last_hidden_state (B, T, C), cache_params: the state after the last token, by layers.
+
+    hidden_states: what every layer returned, and last_hidden_state.
+    """
 
     last_hidden_state: Tensor
     cache_params: Any
@@ -218,6 +229,12 @@ class TokenClassifierOutput(MaskedLMOutput):
 
 class ImageClassifierOutput(MaskedLMOutput):
     """loss () if there were labels, logits (B, num_labels)."""
+
+
+class SwinImageClassifierOutput(ImageClassifierOutput):
+    """loss () if there were labels, logits (B, num_labels); reshaped_hidden_states: hidden_states as images (B, C, H, W)."""
+
+    reshaped_hidden_states: Layers
 
 
 class CausalLMOutputWithPast(ModelOutput):

@@ -78,10 +78,20 @@ class MambaConfig(Config):
 
 
 class MixerState(NamedTuple):
-    """Of one layer: what the convolution read last (B, I, K − 1), and h (B, I, N)."""
+    """Of one layer: what the convolution read at the last K places (B, I, K), and h (B, I, N)."""
 
     read: Tensor
     hidden: Tensor
+
+    @property
+    def conv_states(self) -> dict[int, Tensor]:
+        """The first under the name of transformers, which numbers the states of a layer."""
+        return {0: self.read}
+
+    @property
+    def recurrent_states(self) -> dict[int, Tensor]:
+        """The second under the name of transformers."""
+        return {0: self.hidden}
 
 
 class MambaState(NamedTuple):
@@ -129,10 +139,10 @@ class MambaMixer(nn.Module):
         if mask is not None:
             x = x * mask.unsqueeze(-1).to(x.dtype)
         u, gate = self.in_proj(x).mT.chunk(2, 1)  # (B, I, T) each
-        places = self.conv1d.kernel_size[0] - 1
-        known = F.pad(u, (places, 0)) if state is None else weft.cat([state.read, u], -1)  # (B, I, K − 1 + T)
+        places = self.conv1d.kernel_size[0]
+        known = F.pad(u, (places, 0)) if state is None else weft.cat([state.read, u], -1)  # (B, I, K + T)
         weights = self.conv1d.weight, self.conv1d.bias
-        u = self.function(F.conv1d(known, *weights, groups=self.conv1d.groups)).mT  # (B, T, I)
+        u = self.function(F.conv1d(known[..., 1:], *weights, groups=self.conv1d.groups)).mT  # (B, T, I)
         if mask is not None:
             u = u * mask.unsqueeze(-1).to(u.dtype)
         step, into, out = self.x_proj(u).split(self.split, -1)  # (B, T, R), (B, T, N) twice
@@ -207,7 +217,8 @@ class MambaModel(PretrainedModel):
         before = state.layers or (None,) * len(self.layers)
         x, after = self.embeddings(input_ids), []
         for layer, kept in zip(self.layers, before, strict=True):
-            x, kept = layer(noted(x), mask, kept)
+            x, kept = layer(x, mask, kept)
+            noted(x)
             after.append(kept)
         return self.norm_f(x.to(self.norm_f.weight.dtype)), state._replace(layers=tuple(after))
 

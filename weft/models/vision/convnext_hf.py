@@ -117,6 +117,7 @@ class ConvNextModel(PretrainedModel):
     def forward(
         self, pixel_values: Tensor, *, return_dict: bool | None = None, **asked: Any
     ) -> BaseModelOutputWithPooling:
+        """hidden_states: after the patches and after every stage. There is no attention."""
         if pixel_values.ndim != 4 or pixel_values.shape[1] != self.config.num_channels:
             raise ShapeError(
                 f"pixel_values: expected (B, {self.config.num_channels}, H, W), got {tuple(pixel_values.shape)}"
@@ -126,8 +127,8 @@ class ConvNextModel(PretrainedModel):
             for stage in self.encoder["stages"]:
                 x = stage(noted(x))
         pooled = self.layernorm(x.mean((-2, -1)))  # (B, D, h, w) → (B, D)
-        output = BaseModelOutputWithPooling(last_hidden_state=x, pooler_output=pooled, **watch.seen(x))
-        return self.delivered(output, return_dict)
+        found = {"pooler_output": pooled, "hidden_states": watch.hidden_states(x)}
+        return self.delivered(BaseModelOutputWithPooling(last_hidden_state=x, **found), return_dict)
 
 
 class ConvNextForImageClassification(PretrainedModel):

@@ -116,10 +116,10 @@ class ResNetModel(PretrainedModel):
         self.function = activation(config.hidden_act)
 
     def forward(
-        self, pixel_values: Tensor, *, output_hidden_states: bool | None = None, return_dict: bool | None = None
+        self, pixel_values: Tensor, *, return_dict: bool | None = None, **asked: Any
     ) -> BaseModelOutputWithPooling:
         """hidden_states: after the stem and after every stage. There is no attention."""
-        with self.watched(None, output_hidden_states) as watch:
+        with self.watched(**asked) as watch:
             x = F.max_pool2d(self.function(self.embedder["embedder"](pixel_values)), 3, stride=2, padding=1)
             for stage in self.encoder["stages"]:
                 noted(x)

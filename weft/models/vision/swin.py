@@ -13,6 +13,7 @@ Size([1, 16, 16])
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import weft
@@ -21,7 +22,7 @@ from ... import nn
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor
 from ..pretrained.label_losses import class_loss
-from ..pretrained.outputs import BaseModelOutputWithPooling, ImageClassifierOutput
+from ..pretrained.outputs import SwinImageClassifierOutput, SwinModelOutput
 from ..pretrained.pretrained import Config, PretrainedModel, initialised
 from ..pretrained.watching import noted
 from ..transformers.blocks import KeyValues, Visible, activation, attend, split_heads
@@ -219,24 +220,28 @@ class SwinModel(PretrainedModel):
             before += depth
         return stages
 
-    def forward(
-        self, pixel_values: Tensor, *, return_dict: bool | None = None, **asked: Any
-    ) -> BaseModelOutputWithPooling:
+    def forward(self, pixel_values: Tensor, *, return_dict: bool | None = None, **asked: Any) -> SwinModelOutput:
+        """hidden_states: after the embeddings and after every stage; attentions: those of the last layer of each."""
         config = self.config
         if pixel_values.ndim != 4 or pixel_values.shape[1] != config.num_channels:
             raise ShapeError(
                 f"pixel_values: expected (B, {config.num_channels}, H, W), got {tuple(pixel_values.shape)}"
             )
         with self.watched(**asked) as watch:
-            x = last = self._embedded(pixel_values)
+            x = self._embedded(pixel_values)
             for stage in self.encoder["layers"]:
-                noted(x.flatten(1, 2))
+                noted(x)
                 for layer in stage["blocks"]:
                     x = layer(x)
-                x = last = stage["downsample"](x) if "downsample" in stage else x
+                x = stage["downsample"](x) if "downsample" in stage else x
+        images = watch.hidden_states(x)  # (B, h, w, D) each
+        found = {"reshaped_hidden_states": images and tuple(h.permute(0, 3, 1, 2) for h in images)}
+        found |= {"hidden_states": images and tuple(h.flatten(1, 2) for h in images)}
+        if watch.attentions is not None:
+            found["attentions"] = tuple(watch.attentions[end - 1] for end in accumulate(config.depths))
         x = self.layernorm(x.flatten(1, 2))  # (B, h · w, D)
-        found = {"last_hidden_state": x, "pooler_output": x.mean(1), **watch.seen(last.flatten(1, 2))}
-        return self.delivered(BaseModelOutputWithPooling(**found), return_dict)
+        output = SwinModelOutput(last_hidden_state=x, pooler_output=x.mean(1), **found)
+        return self.delivered(output, return_dict)
 
     def _embedded(self, images: Tensor) -> Tensor:
         """(B, C, H, W) → (B, h, w, D)"""
@@ -267,8 +272,8 @@ class SwinForImageClassification(PretrainedModel):
 
     def forward(
         self, pixel_values: Tensor, *, labels: Tensor | None = None, return_dict: bool | None = None, **more: Any
-    ) -> ImageClassifierOutput:
+    ) -> SwinImageClassifierOutput:
         encoded = self.swin(pixel_values, **more, return_dict=True)
         logits = self.classifier(encoded.pooler_output)
         loss = None if labels is None else class_loss(logits, labels, self.config)
-        return self.answered(ImageClassifierOutput, encoded, return_dict, loss=loss, logits=logits)
+        return self.answered(SwinImageClassifierOutput, encoded, return_dict, loss=loss, logits=logits)
