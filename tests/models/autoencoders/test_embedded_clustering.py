@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sklearn.cluster
+import torch
 
 import weft
 from weft.errors import OptionError, ShapeError
@@ -111,6 +112,75 @@ def test_it_separates_what_touches():
         )
     assert model.assignments(x).max(1).values.mean().item() > sure + 0.1
     assert clustering_accuracy(model.predict(x), labels) > max(before - 0.01, 0.85)
+
+
+@pytest.mark.parametrize(("both", "low", "high"), [(False, -1.0, -0.1), (True, 0.0, 1.0)])
+def test_moved_rows_alone_let_clusters_melt(both, low, high):
+    """Targets are read from rows as they are: where these do not learn as well, one cluster swallows the others."""
+    labels = np.repeat(np.arange(6), 150)
+    clouds = np.random.default_rng(2).standard_normal((900, 12)) + 2.8 * np.eye(12)[labels]
+    x = weft.tensor(clouds.astype(np.float32))
+    weft.manual_seed(2)
+    generator = weft.Generator().manual_seed(2)
+    moved = lambda: x + 2 * weft.randn(900, 12, generator=generator)
+    net = DeepAutoencoder(12, (48,), 4)
+    trained(net.parameters(), lambda: ((net.decoder(net.encode(moved())) - x) ** 2).sum(1).mean(), 400, 5e-3)
+    model = EmbeddedClustering(net, 6, 4, 3, in_spreads=True)
+    before = clustering_accuracy(model.start(x, 5, generator).labels, labels)
+    for _ in range(8):
+        target = model.targets(x)
+        loss = lambda t=target: model.loss(moved(), t) + (model.loss(x, t) if both else 0)
+        trained([*net.encoder.parameters(), model.centres], loss, 60, 1e-3)
+    assert low <= clustering_accuracy(model.predict(x), labels) - before <= high
+
+
+def test_a_refinement_is_pytorchs():
+    """Twenty compiled steps with targets made anew every five, against the same in PyTorch."""
+    x = np.random.default_rng(3).standard_normal((60, 2)).astype(np.float32)
+    model = EmbeddedClustering(Autoencoder(weft.nn.Linear(2, 2), weft.nn.Identity()), 3, 2)
+    model.start(weft.tensor(x), 2, weft.Generator().manual_seed(0))
+    encoder = torch.nn.Linear(2, 2)
+    encoder.load_state_dict({n: torch.tensor(v.numpy()) for n, v in model.autoencoder.encoder.state_dict().items()})
+    centres = torch.tensor(model.centres.detach().numpy().copy(), requires_grad=True)
+    theirs = torch.optim.Adam([*encoder.parameters(), centres], lr=0.02)
+    ours = weft.optim.Adam([*model.autoencoder.encoder.parameters(), model.centres], lr=0.02)
+
+    @weft.compile
+    def step(x, target):
+        ours.zero_grad()
+        model.loss(x, target).backward()
+        ours.step()
+
+    def shares(z):
+        q = 1 / (1 + torch.cdist(z, centres) ** 2)
+        return q / q.sum(1, keepdim=True)
+
+    rows = torch.tensor(x)
+    for _ in range(4):
+        target = model.targets(weft.tensor(x))
+        q = shares(encoder(rows)).detach()
+        p = q**2 / q.sum(0)
+        p = p / p.sum(1, keepdim=True)
+        np.testing.assert_allclose(target, p, rtol=2e-4)
+        for _ in range(5):
+            step(weft.tensor(x), target)
+            theirs.zero_grad()
+            torch.nn.functional.kl_div(shares(encoder(rows)).log(), p, reduction="batchmean").backward()
+            theirs.step()
+    np.testing.assert_allclose(model.centres.detach(), centres.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_unsure_rows_teach_nothing(codes):
+    z, centres = (weft.tensor(part) for part in codes)
+    model = EmbeddedClustering(Autoencoder(weft.nn.Identity(), weft.nn.Identity()), 4, 3).double()
+    with weft.no_grad():
+        model.centres.copy_(centres)
+    p = model.targets(z)
+    level = float(np.median(p.numpy().max(1)))
+    kept = p.numpy().max(1) >= level
+    expected = (p.numpy() * np.log(p.numpy() / model(z).detach().numpy())).sum(1)[kept].sum() / 9
+    assert 0 < kept.sum() < 9
+    assert model.loss(z, p, sure=level).item() == pytest.approx(expected, rel=1e-10)
 
 
 def trained(parameters, loss, steps, lr):

@@ -29,6 +29,10 @@ class EmbeddedClustering(nn.Module):
         as in parametric t-SNE (van der Maaten 2009)
     in_spreads: s is the standard deviation of codes about their centres that `start` finds, not 1
 
+    Where the encoder learns from moved or damaged rows, the targets being those of the rows as they are, `loss` of both must
+    be minimised. Else nothing holds the codes that the targets are read from: what the encoder is unsure of goes to the
+    middle of the codes, the cluster that lies there grows, and the next targets are worse.
+
     >>> model = EmbeddedClustering(DeepAutoencoder(6, (8,), 2), 3, 2)
     >>> x = weft.randn(30, 6)
     >>> model.start(x).inertia > 0
@@ -75,14 +79,18 @@ class EmbeddedClustering(nn.Module):
         """The likeliest cluster: (N, *event) → (N,)"""
         return self.assignments(x).argmax(1)
 
-    def loss(self, x: Tensor, target: Tensor) -> Tensor:
-        """Mean KL(p ‖ q) of rows with their targets: (B, *event), (B, clusters) → ()"""
+    def loss(self, x: Tensor, target: Tensor, sure: float = 0.0) -> Tensor:
+        """Mean KL(p ‖ q) of rows with their targets: (B, *event), (B, clusters) → ()
+
+        sure: rows whose largest p lies below it count as 0 (what is easy is learned first: Guo et al. 2019)
+        """
         q = self(x)
         if target.shape != q.shape:
             raise ShapeError(
                 f"EmbeddedClustering: expected targets of shape {tuple(q.shape)}, got {tuple(target.shape)}"
             )
-        return (weft.xlogy(target, target) - target * q.log()).sum(1).mean()
+        each = (weft.xlogy(target, target) - target * q.log()).sum(1)  # (B,)
+        return weft.where(target.amax(1) >= sure, each, 0.0).mean()
 
 
 def soft_assignment(z: Tensor, centres: Tensor, freedom: float = 1.0) -> Tensor:

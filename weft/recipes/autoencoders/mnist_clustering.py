@@ -48,8 +48,9 @@ class ClusteringSettings(TrainSettings):
     epochs: int = 25
     batch_size: int = 256
     lr: float = 2e-3
-    refining: int = option(5, "passes over the data of the refinement", at_least=0)
-    refining_lr: float = option(2e-4, "its learning rate", above=0)
+    refining: int = option(10, "passes over the data of the refinement", at_least=0)
+    refining_lr: float = option(1e-3, "its learning rate", above=0)
+    sure: float = option(0.9, "targets whose largest share lies below it teach nothing", at_least=0, at_most=1)
     channels: tuple[int, ...] = option((24, 48), "channels of the convolutions, each halving the image", at_least=1)
     code: int = option(10, "numbers of a code", at_least=1)
     degrees: float = option(15.0, "how far images are turned at random", at_least=0, at_most=180)
@@ -162,13 +163,14 @@ def _pretrain(model: EmbeddedClustering, settings: ClusteringSettings, splits: S
 
 
 def _refine(model: EmbeddedClustering, settings: ClusteringSettings, splits: Splits, log: _Log) -> None:
-    """Encoder and centres; the targets, of the images as they are, stand still for one pass over the data."""
+    """Encoder and centres, on moved images and on the same as they are; targets, of these, stand still for one pass."""
     x, count = splits.test.dataset.tensors[0], len(splits.train)
     optimizer = optim.Adam([*model.autoencoder.encoder.parameters(), model.centres], lr=settings.refining_lr)
-    step = _stepping(optimizer, model.loss)
+    both = lambda moved, x, target: model.loss(moved, target, settings.sure) + model.loss(x, target, settings.sure)
+    step = _stepping(optimizer, both)
     for epoch in range(settings.refining):
         targets = model.targets(x)
-        loss = sum(step(images, targets[rows]).item() for images, rows in splits.train) / count
+        loss = sum(step(moved, x[rows], targets[rows]).item() for moved, rows in splits.train) / count
         log("refining", settings.epochs + epoch, loss)
 
 
