@@ -1,10 +1,13 @@
 """A process that makes the calls of a range of seeds; what it is about to do stands in a file, should it die of it.
 
-python -m tests.fuzz.child PROGRESS FIRST STEP SECONDS
+python -m tests.fuzz.child SOURCE PROGRESS FIRST STEP SECONDS [COUNT]
+
+SOURCE is `targets`, calls drawn by chance, or `extremes`, calls that are listed.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import resource
 import signal
@@ -20,16 +23,18 @@ class Hang(BaseException):
     """Raised in a call that takes too long."""
 
 
-def main(progress: str, first: int, step: int, seconds: float, count: int | None = None) -> None:
+def main(source: str, progress: str, first: int, step: int, seconds: float, count: int | None = None) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGVTALRM, _too_long)
-    from . import judge, targets  # after the limits
+    from . import judge  # after the limits
+
+    make = importlib.import_module(f"tests.fuzz.{source}").make
 
     end, seed = time.monotonic() + seconds, first
     with open(progress, "w", buffering=1) as out:
         while time.monotonic() < end and (count is None or seed < first + step * count):
-            name, call = targets.make(seed)
+            name, call = make(seed)
             out.write(json.dumps({"seed": seed, "name": name}) + "\n")
             out.write(json.dumps(outcome(call, judge)) + "\n")
             seed += step
@@ -57,6 +62,4 @@ def _too_long(*_) -> None:
 
 
 if __name__ == "__main__":
-    main(
-        sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]) if sys.argv[5:] else None
-    )
+    main(*sys.argv[1:3], *map(int, sys.argv[3:5]), float(sys.argv[5]), *map(int, sys.argv[6:]))

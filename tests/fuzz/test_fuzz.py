@@ -15,7 +15,7 @@ import weft
 from weft.errors import ArgumentError, OptionError, OutOfMemoryError
 from weft.refusal import is_internal, need_bounded
 
-from . import judge
+from . import extremes, judge
 from .run import fuzz
 
 CALLS = 2000
@@ -32,6 +32,13 @@ def test_many_random_calls():
     assert tally.sound, tally.report(40)
 
 
+@pytest.mark.slow
+def test_every_number_at_its_extremes():
+    count = len(extremes.cases())
+    tally = fuzz(1200, 0, processes=2, count=-(-count // 2), source="extremes")
+    assert tally.calls >= count and tally.sound, tally.report(40)
+
+
 ABSURD = {
     "zeros": lambda: weft.zeros(10**15),
     "ones of many sizes": lambda: weft.ones(10**6, 10**6, 10**6),
@@ -46,6 +53,8 @@ ABSURD = {
     "vander": lambda: weft.linalg.vander(weft.ones(3), N=10**12),
     "vander of what fits": lambda: weft.linalg.vander(weft.ones(3), N=2**23),
     "tensor_split": lambda: weft.ones(3).tensor_split(10**12),
+    "repeat_interleave": lambda: weft.ones(3).repeat_interleave(weft.full((3,), 2**62)),
+    "enumerate_support": lambda: weft.distributions.Binomial(weft.inf, 0.5, validate_args=False).enumerate_support(),
     "unflatten": lambda: weft.ones(3).unflatten(0, (3, 10**30)),
     "linear": lambda: weft.nn.Linear(10**9, 10**9),
     "polynomial": lambda: weft.special.hermite_polynomial_h(weft.ones(3), 10**12),

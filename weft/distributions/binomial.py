@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import weft
 
 from ..autograd import no_grad
-from ..errors import UnsupportedError
+from ..errors import InvalidValueError, UnsupportedError
 from ..nn import functional as F
 from ..ops.math.quantiles import betainc
 from ..tensor import Tensor
@@ -90,7 +91,10 @@ class Binomial(ProbsOrLogits, Distribution):
         return -(log_prob.exp() * log_prob).sum(0)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        count = int(self.total_count.max().item())
+        most = self.total_count.max().item()
+        if not math.isfinite(most):
+            raise InvalidValueError(f"Binomial: enumerate_support needs a finite total_count, got {most}")
+        count = int(most)
         if not self.total_count.min().item() == count:
             raise UnsupportedError("Inhomogeneous total count not supported by `enumerate_support`.")
         values = weft.arange(1 + count, dtype=self._param.dtype).reshape((-1,) + (1,) * len(self._batch_shape))

@@ -33,10 +33,12 @@ def least_count(cumulative: Callable[[Tensor], Tensor], probability: Tensor, upp
         low = high - 1
         while bool((rising := below(high) & inside & (high < MOST)).any()):
             low, high = low.where(~rising, high), high.where(~rising, 2 * high + 1)
-        while bool((open_ := inside & (high - low > 1)).any()):
-            middle = ((low + high) / 2).floor()
+        middle = ((low + high) / 2).floor()
+        # beyond 2⁵³ only every other count is there, so that none may be left between two of them
+        while bool((open_ := inside & (low < middle) & (middle < high)).any()):
             right = below(middle)
             low, high = middle.where(open_ & right, low), middle.where(open_ & ~right, high)
+            middle = ((low + high) / 2).floor()
         found = weft.where(high >= MOST, weft.inf, high).to(like.dtype)
         found = weft.where(probability == 1, weft.as_tensor(upper, dtype=like.dtype), found)
         return found.masked_fill(~((probability >= 0) & (probability <= 1)), weft.nan)

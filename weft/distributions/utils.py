@@ -79,9 +79,9 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """Matrices whose lower triangle up to diagonal `diag` holds `vec` row by row: (*, N) → (*, D, D)."""
     size, count = max(1, -diag), vec.shape[-1]
-    while (found := sum(min(max(row + 1 + diag, 0), size) for row in range(size))) < count:
+    while _triangle(size, diag) < count:
         size += 1
-    if found != count:
+    if _triangle(size, diag) != count:
         raise InvalidValueError(
             f"The size of last dimension is {count} which cannot be expressed as the lower triangular part of "
             "a square D x D matrix."
@@ -90,6 +90,17 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     flat = vec.new_zeros((*vec.shape[:-1], size * size))
     places = (rows * size + columns).expand(vec.shape)
     return flat.scatter(-1, places, vec).reshape((*vec.shape[:-1], size, size))  # (*, D·D) → (*, D, D)
+
+
+def _triangle(size: int, diag: int) -> int:
+    """The number of places in the lower triangle of a D × D matrix up to diagonal `diag`.
+
+    With diag ≤ 0 it has m(m + 1)/2 for m = D + diag; else r(r + 1)/2 of D² are missing, r = D − 1 − diag.
+    """
+    if diag <= 0:
+        return (size + diag) * (size + diag + 1) // 2
+    missing = max(size - 1 - diag, 0)
+    return size * size - missing * (missing + 1) // 2
 
 
 class lazy_property:

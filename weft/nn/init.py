@@ -236,7 +236,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     out_channels = tensor.shape[0] // groups
     middle = [size // 2 for size in tensor.shape[2:]]
     tensor.fill_(0.0)
-    for group in range(groups):
+    for group in range(groups if out_channels else 0):
         for channel in range(min(out_channels, tensor.shape[1])):
             tensor[(group * out_channels + channel, channel, *middle)] = 1
     return tensor

@@ -16,6 +16,7 @@ import weft
 from ...errors import ArgumentError, InvalidValueError, ShapeError, UnsupportedError
 from ...ops.core.casting import cast, uncast
 from ...ops.layers.recurrence import GRU_RECURRENCE, LSTM_RECURRENCE, TANH_RECURRENCE, State, lstm_step, unrolled
+from ...refusal import need_bounded
 from ...tape.modes import mode, switches
 from ...tensor import Tensor
 from .. import functional as F
@@ -246,6 +247,7 @@ def _check_options(hidden_size: int, num_layers: int, dropout: float, proj_size:
         raise InvalidValueError("hidden_size must be greater than zero")
     if num_layers <= 0:
         raise InvalidValueError("num_layers must be greater than zero")
+    need_bounded(num_layers, "recurrent layers", "num_layers", 10_000)
     if proj_size < 0:
         raise InvalidValueError("proj_size should be a positive integer or zero to disable projections")
     if proj_size >= hidden_size:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import weft
 
 from ...errors import IndexRangeError, InvalidValueError, UnsupportedError
+from ...refusal import need_bounded
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
@@ -52,6 +53,7 @@ class _SpectralNorm(Module):
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
+        need_bounded(n_power_iterations, "spectral_norm", "n_power_iterations", 10_000)
         if n_power_iterations <= 0:
             raise InvalidValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ...errors import InvalidValueError
+from ...refusal import need_bounded
 from ...tape.modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
@@ -39,6 +40,7 @@ class SpectralNorm(RecomputedWeight):
     title = "spectral_norm"
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
+        need_bounded(n_power_iterations, "spectral_norm", "n_power_iterations", 10_000)
         if n_power_iterations <= 0:
             raise InvalidValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"

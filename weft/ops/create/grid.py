@@ -20,6 +20,8 @@ from ..math.elementwise import where
 from ..shape.join import PAD, cat, stack
 from ..shape.shape import atleast_2d
 
+MANY_COLUMNS = 1 << 16  # of powers, each a tensor
+
 
 @operation(method=False)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
@@ -152,7 +154,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector as columns: x^(N−1) … x⁰, or x⁰ … x^(N−1)."""
     if x.ndim != 1:
         raise ShapeError(f"vander: x must be a one-dimensional tensor, got shape {tuple(x.shape)}")
-    count = x.shape[0] if N is None else N
+    count = x.shape[0] if N is None else need_bounded(N, "vander", "N", MANY_COLUMNS)
     if count < 0:
         raise ShapeError(f"vander: N must be non-negative, got {count}")
     x = x.long() if x.dtype.category < FLOAT else x

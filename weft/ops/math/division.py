@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dtypes import FLOAT, INTEGER, result_dtype, uint8
-from ...errors import DivisionError
+from ...errors import DivisionError, WeftError
 from ...tape.modes import mode, switches
 from ...tensor import Tensor
 from ..core import base
@@ -29,21 +29,24 @@ def _by_zero(name: str) -> str:
     return f"{name}: ZeroDivisionError: integer division by zero; mask the zeros out first"
 
 
-class CheckDivisor(Opaque):
-    """An error where a flag is not 0; else nothing of interest. It stands in graphs, where divisors are not known yet."""
+class CheckFlags(Opaque, abstract=True):
+    """An error where a flag is not 0; else nothing of interest. It stands in graphs, where values are not known yet."""
 
     public, differentiable, checks = False, False, True
-    error = DivisionError
+    error: type[WeftError]
 
-    def reference(self, zero, *, low, size, skip, name):
-        if zero.any():
-            raise DivisionError(_by_zero(name))
+    def __call__(self, flags: Tensor, name: str) -> Tensor:
+        return Opaque.__call__(self, flags.to(uint8), low=0, size=1, skip=None, name=name)
+
+    def reference(self, flags, *, low, size, skip, name):
+        if flags.any():
+            raise self.error(self.message(1, name=name))
         return np.zeros((), np.bool_)
 
     def message(self, index: int, *, name: str, **_: Any) -> str:
-        return _by_zero(name)
+        raise NotImplementedError
 
-    def shapes(self, zero, **params):
+    def shapes(self, flags, **params):
         return (), np.dtype(np.bool_)
 
     def native(self, node):
@@ -52,7 +55,16 @@ class CheckDivisor(Opaque):
         return check_places(node)
 
     def batch(self, inputs, batched, size, params):
-        return CHECK_DIVISOR(*inputs, **params).expand(size)
+        return self(*inputs, params["name"]).expand(size)
+
+
+class CheckDivisor(CheckFlags):
+    """An error where a divisor is 0."""
+
+    error = DivisionError
+
+    def message(self, index: int, *, name: str, **_: Any) -> str:
+        return _by_zero(name)
 
 
 class Division(Elementwise, abstract=True):
@@ -68,7 +80,7 @@ class Division(Elementwise, abstract=True):
         if result_dtype((x, other)).category > INTEGER:
             return
         if isinstance(other, Tensor):
-            CHECK_DIVISOR((other == 0).to(uint8), low=0, size=1, skip=None, name=self.name)
+            CHECK_DIVISOR(other == 0, self.name)
         elif type(other) is int and other == 0:
             raise DivisionError(_by_zero(self.name))
 

@@ -6,15 +6,25 @@ not differentiable, as in PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from ...errors import OptionError
 from ...refusal import need_bounded
 from ...runtime.lazy import LazyModule
+from ...tape.modes import mode, switches
+from ...tensor import Tensor
+from ..core import base
 from ..core.operands import kept_copy
+from ..core.pointwise import Elementwise
 from ..core.primitive import PRIMITIVES, register_module
+from .division import CheckFlags
 from .special import SpecialOnly
 
 sp = LazyModule("scipy.special")
+MANY_TERMS = 1 << 20
 
 
 class Polynomial(SpecialOnly, abstract=True):
@@ -24,14 +34,42 @@ class Polynomial(SpecialOnly, abstract=True):
     recurrence: str  # the name of p in native code
     shifted = False
 
+    def __call__(self, x: Any, n: Any) -> Tensor:
+        if switches.interpreting and mode.interpreter is not None:
+            if isinstance(n, Tensor):
+                CHECK_ORDER(n > MANY_TERMS, self.name)
+            else:
+                need_bounded(n, self.name, "the order", MANY_TERMS)
+        return Elementwise.__call__(self, x, n)
+
+    def evaluate(self, inputs: Sequence[Any], params: dict[str, Any]) -> Tensor:
+        order = inputs[1]
+        if isinstance(order, Tensor) and order.array.size >= base.LARGE:  # a native plan would not look
+            _check_orders(order.array, self.name)
+        return Elementwise.evaluate(self, inputs, params)
+
     def reference(self, x, n):
-        order = n.astype(np.int64)
-        need_bounded(int(order.max(initial=0)), self.name, "the order")
+        order = _check_orders(n, self.name)
         p = self.value(kept_copy(x, np.dtype(np.float64)), np.maximum(order, 0))
         return np.where(order < 0, 0, np.where(order == 0, 1, p)).astype(x.dtype)
 
     def lower(self, f, x, n):
         return f.orthogonal(self.recurrence, 2.0 * f.cast(x, "f64") - 1.0 if self.shifted else x, n)
+
+
+def _check_orders(n: np.ndarray, name: str) -> np.ndarray:
+    order = n.astype(np.int64)
+    need_bounded(int(order.max(initial=0)), name, "the order", MANY_TERMS)
+    return order
+
+
+class CheckOrder(CheckFlags):
+    """An error where an order is absurd: its terms are added up one by one."""
+
+    error = OptionError
+
+    def message(self, index: int, *, name: str, **_: Any) -> str:
+        return f"{name}: the order is absurd; at most {MANY_TERMS} is taken"
 
 
 class ChebyshevPolynomialT(Polynomial):
@@ -144,4 +182,5 @@ class LegendrePolynomialP(Polynomial):
 
 register_module(__name__)
 CHEBYSHEV_T, CHEBYSHEV_U = PRIMITIVES["ChebyshevPolynomialT"], PRIMITIVES["ChebyshevPolynomialU"]
+CHECK_ORDER = CheckOrder()
 CHEBYSHEV_V, CHEBYSHEV_W = PRIMITIVES["ChebyshevPolynomialV"], PRIMITIVES["ChebyshevPolynomialW"]

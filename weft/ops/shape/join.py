@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import ArgumentError, DtypeError, IndexRangeError, InvalidValueError, ShapeError, UnsupportedError
+from ...refusal import need_bounded
 from ...sizes import wrap_dim, wrap_dims
 from ...tensor import Tensor, wrap
 from ..core.operands import contents, python_int
@@ -20,6 +21,8 @@ from .shape import ALL, atleast_1d, atleast_2d, atleast_3d
 from .view import SLICE
 
 __all__ = ["PAD", "Cat", "cat", "pad", "stack"]
+
+MOST_PLACES = 1 << 48  # beyond them NumPy's own sum of counts may turn negative, and it writes where nothing is
 
 
 class Cat(Opaque):
@@ -213,6 +216,7 @@ def _repeated_places(repeats: Tensor, length: int, output_size: int | None) -> n
     counts = contents(repeats, "repeat_interleave")
     if counts.size and counts.min() < 0:
         raise ShapeError(f"repeat_interleave: repeats can not be negative, got {counts.min()}")
+    need_bounded(int(counts.sum(dtype=np.float64)), "repeat_interleave", "the sum of repeats", MOST_PLACES)
     if output_size is not None and counts.sum() != output_size:
         raise ShapeError(f"repeat_interleave: output_size is {output_size}, the repeats add up to {counts.sum()}")
     return np.repeat(np.arange(length), counts).astype(repeats.dtype.np)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import InvalidValueError
 from ..optimizer import Optimizer
-from .schedule import LRScheduler, for_each_group, restore_functions, saved_functions, set_rate
+from .schedule import LRScheduler, for_each_group, power, restore_functions, saved_functions, set_rate
 
 __all__ = ["CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"]
 
@@ -52,7 +52,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to `epoch`, which may be a fraction."""
-        if epoch is not None and epoch < 0:
+        if epoch is not None and not 0 <= epoch < math.inf:
             raise InvalidValueError(f"Expected non-negative epoch, but got {epoch}")
         if epoch is None and self.last_epoch >= 0 and not self._is_initial:
             self._advance()
@@ -171,7 +171,7 @@ class CyclicLR(_MomentumSchedule):
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
             return 1.0
-        return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
+        return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else power(self.gamma, x)
 
     def get_lr(self) -> list[Any]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import InvalidValueError
 from ..optimizer import Optimizer
-from .schedule import LRScheduler, restore_functions, saved_functions
+from .schedule import LRScheduler, power, restore_functions, saved_functions
 
 __all__ = [
     "ConstantLR",
@@ -149,7 +149,7 @@ class StepLR(_FactorSchedule):
         return self.gamma if self.last_epoch > 0 and self.last_epoch % self.step_size == 0 else 1.0
 
     def _total_factor(self) -> float:
-        return self.gamma ** (self.last_epoch // self.step_size)
+        return power(self.gamma, self.last_epoch // self.step_size)
 
 
 class MultiStepLR(_FactorSchedule):
@@ -176,10 +176,10 @@ class MultiStepLR(_FactorSchedule):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float:
-        return self.gamma ** self.milestones[self.last_epoch]
+        return power(self.gamma, self.milestones[self.last_epoch])
 
     def _total_factor(self) -> float:
-        return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return power(self.gamma, bisect_right(sorted(self.milestones.elements()), self.last_epoch))
 
 
 class ConstantLR(_FactorSchedule):
@@ -287,7 +287,7 @@ class ExponentialLR(_FactorSchedule):
         return 1.0 if self._is_initial or self.last_epoch == 0 else self.gamma
 
     def _total_factor(self) -> float:
-        return self.gamma**self.last_epoch
+        return power(self.gamma, self.last_epoch)
 
 
 class PolynomialLR(_FactorSchedule):

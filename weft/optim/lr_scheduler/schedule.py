@@ -138,6 +138,11 @@ def set_rate(group: dict[str, Any], rate: Any) -> None:
         group["lr"] = rate
 
 
+def power(base: Any, exponent: Any) -> Any:
+    """base^exponent as a float where both are whole numbers, whose power could have billions of digits."""
+    return (float(base) if isinstance(base, int) else base) ** exponent
+
+
 def for_each_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     """A list with one value for each group, from such a list or a single value."""
     count = len(optimizer.param_groups)
