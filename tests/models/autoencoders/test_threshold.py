@@ -7,6 +7,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 import weft
+from weft.data import load_digits
 from weft.errors import OptionError, ShapeError
 from weft.models.autoencoders import ThresholdAutoencoder
 from weft.models.classical import lloyd_step
@@ -64,6 +65,20 @@ def test_the_decoder_is_the_least_squares_of_the_codes(x):
     expected = np.linalg.lstsq(known, x.numpy(), rcond=None)[0]
     np.testing.assert_allclose(np.vstack([model.offset.numpy()[None], model.shifts.numpy()]), expected, atol=1e-9)
     np.testing.assert_allclose(model.reconstruct(x).numpy(), model.decode(model.encode(x)).numpy())
+
+
+def test_codes_of_digits_carry_over_to_others():
+    """Five bits a digit: less of an unseen one is lost than by two clusters, more than by 32 free ones."""
+    rows = weft.tensor(load_digits()[0].reshape(-1, 64) / 16.0)
+    rows = rows[weft.randperm(len(rows), generator=weft.Generator().manual_seed(0))]
+    model = ThresholdAutoencoder(64, 5, dtype=weft.float64)
+    model.start(rows[:1400], weft.Generator().manual_seed(1))
+    for _ in range(20):
+        model.step(rows[:1400])
+    found = model.squared_error(rows[1400:]).mean().item()
+    free = [KMeans(k, n_init=2, random_state=0).fit(rows[:1400].numpy()) for k in (2, 32)]
+    coarse, fine = (-model.score(rows[1400:].numpy()) / len(rows[1400:]) for model in free)
+    assert fine < found < coarse
 
 
 def test_what_it_refuses(x):

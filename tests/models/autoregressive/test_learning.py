@@ -7,7 +7,17 @@ import pytest
 
 import weft
 from weft.data import load_digits
-from weft.models.autoregressive import FVSBN, MADE, NADE, RNADE, GatedPixelCNN, OrderlessNADE, PixelCNN, PixelRNN
+from weft.models.autoregressive import (
+    FVSBN,
+    MADE,
+    NADE,
+    RNADE,
+    GatedPixelCNN,
+    LogisticMixtureHead,
+    OrderlessNADE,
+    PixelCNN,
+    PixelRNN,
+)
 
 from .common import seeded
 
@@ -66,6 +76,35 @@ def test_it_learns_digits(name, digits):
     if shape == ROW:  # test_images draws from the others, bit for bit as whole passes do
         drawn = model.sample(100, generator=seeded(1)).flatten(1)
         assert (drawn.mean() - train.mean()).abs() < 0.08  # samples have the ink of digits
+
+
+def test_levels_of_grey_are_learned_class_by_class():
+    """The head of PixelCNN++ on the 17 levels of the digits, given their class, against a histogram of each pixel."""
+    images, labels = load_digits()
+    mixed = weft.randperm(len(labels), generator=seeded(0)).numpy()
+    levels, classes = images[mixed].astype(np.int64), weft.tensor(labels[mixed].astype(np.int64))
+    x = weft.tensor((levels[:, None] / 16).astype(np.float32))  # (N, 1, 8, 8)
+    weft.manual_seed(0)
+    model = PixelCNN(IMAGE, 16, 2, LogisticMixtureHead(3, 17), first=5, classes=10)
+    optimizer = weft.optim.Adam(model.parameters(), lr=0.02)
+
+    @weft.compile
+    def step(x, given):
+        optimizer.zero_grad()
+        (-model.log_prob(x, given).mean()).backward()
+        optimizer.step()
+
+    for number in range(150):
+        rows = weft.randint(1400, (60,), generator=seeded(number))
+        step(x[rows], classes[rows])
+    counts = 1 + (levels[:1400, :, :, None] == np.arange(17)).sum(0)  # (8, 8, 17)
+    shares = counts / counts.sum(-1, keepdims=True)
+    chosen = np.take_along_axis(shares[None], levels[1400:, :, :, None], -1)
+    independent = np.log(chosen).sum((1, 2, 3)).mean()
+    with weft.no_grad():
+        right = model.log_prob(x[1400:], classes[1400:]).mean().item()
+        wrong = model.log_prob(x[1400:], (classes[1400:] + 1) % 10).mean().item()
+    assert right > independent + 10 and right > wrong + 3, (independent, right, wrong)
 
 
 def test_rnade_learns_a_ring():
