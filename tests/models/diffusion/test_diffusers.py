@@ -153,6 +153,41 @@ def test_steps_that_cannot_be_chosen():
     assert one.timesteps.tolist() == [999]
 
 
+#   variances, spacing, where START ends in six steps; the noise of step i is cos(i + 0 … 3), v predicted
+ANCESTRAL = (
+    ("fixed_small", "leading", [-0.472934, -0.64911, -0.332325, 0.184877]),
+    ("fixed_small", "linspace", [-0.514178, -0.587068, -0.209494, 0.243189]),
+    ("fixed_small", "trailing", [-0.637472, -0.342294, 0.155989, 0.401391]),
+    ("fixed_large", "leading", [-1.034524, -0.718612, 0.161521, 0.773551]),
+    ("fixed_large", "linspace", [-1.104992, -0.590384, 0.378141, 0.873193]),
+    ("fixed_large", "trailing", [-0.703458, 0.162615, 0.752736, 0.55040]),
+    ("learned_range", "leading", [-0.724552, -0.746337, -0.163507, 0.452561]),
+    ("learned_range", "linspace", [-0.751305, -0.650312, 0.000376, 0.502065]),
+    ("learned_range", "trailing", [-0.767618, -0.330875, 0.306301, 0.545161]),
+)
+
+
+@pytest.mark.parametrize("variance, spacing, end", ANCESTRAL)
+def test_ancestral_steps_end_where_those_of_diffusers_end(variance, spacing, end, monkeypatch):
+    """The last step of "trailing" is not at t = 0, so it has noise: that of β where variances are large."""
+    made = diffusion.DDPMScheduler(prediction_type="v_prediction", timestep_spacing=spacing, variance_type=variance)
+    made.set_timesteps(6)
+    drawn = itertools.count()
+    monkeypatch.setattr(weft, "randn", lambda *shape, **options: weft.tensor(np.cos(next(drawn) + np.arange(4.0))))
+    x = weft.tensor(np.array([[START]]))
+    for t in made.timesteps:
+        output = said(x.numpy())
+        both = np.concatenate([output, 0.5 * np.cos(x.numpy())], 1)  # variances beside
+        x = made.step(weft.tensor(both if variance == "learned_range" else output), t, x).prev_sample
+    assert np.allclose(x.numpy().ravel(), end, rtol=1e-5, atol=2e-5)
+
+
+def test_a_model_draws_without_noise_in_the_last_step():
+    model = diffusion.DDPM(weft.nn.Identity(), (2,), "linear", variance_type="fixed_large")
+    assert model.scheduler("ddpm", 6).timesteps.tolist()[::5] == [999, 0]
+    assert model.scheduler("ddpm", 1).timesteps.tolist() == [999]
+
+
 def test_schedulers_beside_the_library():
     library, torch = pytest.importorskip("diffusers"), pytest.importorskip("torch")
     spacings, predictions = ("linspace", "leading", "trailing"), ("epsilon", "v_prediction", "sample")

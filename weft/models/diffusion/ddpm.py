@@ -328,9 +328,9 @@ class DDPM(Conditioned):
     def scheduler(self, kind: str = "ddpm", steps: int | None = None, eta: float = 0.0) -> Scheduler:
         """A scheduler that fits this model."""
         options: dict[str, Any] = {"clip_sample": self._clip is not None, "clip_sample_range": self._clip or 1.0}
-        levels = {"use_karras_sigmas": True, "timestep_spacing": "trailing" if steps == 1 else "linspace"}
-        own: dict[str, dict[str, Any]] = {"ddpm": {"variance_type": self.variance_type}, "ddim": {"eta": eta}}
-        own |= dict.fromkeys(("euler", "euler_ancestral", "heun"), levels)
+        ends = {"timestep_spacing": "trailing" if steps == 1 else "linspace"}  # from T − 1 to 0
+        own: dict[str, dict[str, Any]] = {"ddpm": {"variance_type": self.variance_type} | ends, "ddim": {"eta": eta}}
+        own |= dict.fromkeys(("euler", "euler_ancestral", "heun"), {"use_karras_sigmas": True} | ends)
         options |= {"timestep_spacing": "trailing"} | own.get(kind, {})  # either starts where there is only noise
         made = SAMPLERS[kind](self.schedule, prediction_type=self.prediction_type, **options)
         made.set_timesteps(len(self.schedule) if steps is None else steps)

@@ -149,11 +149,13 @@ class _Discrete(Scheduler):
 
 
 class DDPMScheduler(_Discrete):
-    """Ancestral sampling (Ho et al. 2020): x_{t−1} ~ N(μ̃(x_t, x̂₀), σₜ²), no noise in the last step.
+    """Ancestral sampling (Ho et al. 2020): x_{t−1} ~ N(μ̃(x_t, x̂₀), σₜ²), no noise in the step from t = 0.
 
     μ̃ = √ᾱₜ₋₁ β / (1 − ᾱₜ) x̂₀ + √α (1 − ᾱₜ₋₁) / (1 − ᾱₜ) x_t, with α = ᾱₜ / ᾱₜ₋₁ and β = 1 − α of the steps that are taken
     variance_type: σ² is β̃ ("fixed_small"), β ("fixed_large"), or in between as the network says ("learned_range"): its
         output then has twice the channels, the second half from −1 (β̃) to 1 (β) on a logarithmic scale
+    Where the last timestep is not 0, as with "trailing", the last step has β̃ = 0 but β > 0: as in diffusers, "fixed_large" then
+    ends on noise. "linspace" and "leading" end at 0.
     """
 
     def __init__(self, *args: Any, variance_type: str = "fixed_small", **options: Any) -> None:
@@ -176,7 +178,7 @@ class DDPMScheduler(_Discrete):
         toward, along = before.sqrt() * beta / (1 - bar), (bar / before).sqrt() * (1 - before) / (1 - bar)
         small = (beta * (1 - before) / (1 - bar)).to(sample.dtype)
         noise = weft.randn(sample.shape, dtype=sample.dtype, generator=generator)
-        spread = (before < 1).to(sample.dtype) * self._deviation(small, beta.to(sample.dtype), learned)
+        spread = (self.timesteps[number] > 0).to(sample.dtype) * self._deviation(small, beta.to(sample.dtype), learned)
         return toward.to(sample.dtype) * x0 + along.to(sample.dtype) * sample + spread * noise, x0, ()
 
     def _deviation(self, small: Tensor, large: Tensor, learned: Tensor | None) -> Tensor:
