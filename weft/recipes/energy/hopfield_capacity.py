@@ -93,18 +93,17 @@ def _curve(title: str, loads: np.ndarray, overlap: np.ndarray) -> Figure:
 
 
 def _completion(seed: int) -> Figure:
-    """Digits that were stored, what is shown of them, and what the network makes of it."""
+    """Eight digits that were stored; below them what is shown of them, and what the network makes of it."""
     from ...inspect.drawing import tiles
 
     images, labels = load_digits()
-    chosen = [np.flatnonzero(labels == digit)[seed % 100] for digit in (0, 1, 4, 6, 7)]
+    chosen = [np.flatnonzero(labels == digit)[seed % 100] for digit in range(8)]
     stored = weft.tensor(np.where(images[chosen].reshape(-1, 64) > 7, 1.0, -1.0).astype(np.float32))
     shown = stored.clone()
     shown[:, 32:] = 0  # the lower half is not known
     found = Hopfield(stored, "pseudo-inverse").recall(shown)
-    rows = weft.stack([stored, shown, found], 1).reshape(-1, 8, 8)
-    names = [name for _ in chosen for name in ("stored", "shown", "recalled")]
-    return tiles(rows.numpy(), names)
+    names = [name for name in ("stored", "shown", "recalled") for _ in chosen]
+    return tiles(weft.cat([stored, shown, found]).reshape(-1, 8, 8).numpy(), names)
 
 
 recipe = HopfieldCapacity()
