@@ -48,8 +48,9 @@ class ClusteringSettings(TrainSettings):
     epochs: int = 25
     batch_size: int = 256
     lr: float = 2e-3
-    refining: int = option(10, "passes over the data of the refinement", at_least=0)
+    refining: int = option(8, "passes over the data of the refinement", at_least=0)
     refining_lr: float = option(1e-3, "its learning rate", above=0)
+    freedom: float = option(3.0, "degrees of freedom of the soft assignments", above=0)
     sure: float = option(0.9, "targets whose largest share lies below it teach nothing", at_least=0, at_most=1)
     channels: tuple[int, ...] = option((24, 48), "channels of the convolutions, each halving the image", at_least=1)
     code: int = option(10, "numbers of a code", at_least=1)
@@ -57,7 +58,7 @@ class ClusteringSettings(TrainSettings):
     shift: float = option(0.1, "how far they are moved, as a share of their size", at_least=0, at_most=1)
     slant: float = option(30.0, "how far they are slanted, in degrees", at_least=0, at_most=80)
     growth: float = option(0.15, "how much larger or smaller they are made, as a share", at_least=0, at_most=0.9)
-    restarts: int = option(10, "runs of k-means, of which the best is taken", at_least=1)
+    restarts: int = option(30, "runs of k-means, of which the best is taken", at_least=1)
     limit: int | None = option(None, "use only so many training and test images", at_least=1)
 
 
@@ -90,8 +91,7 @@ class MnistClustering(Recipe):
 
     def task(self, settings: ClusteringSettings, splits: Splits | None = None) -> nn.Module:
         model = ConvolutionalAutoencoder((1, 28, 28), settings.channels, settings.code)
-        freedom = max(settings.code - 1, 1)
-        return EmbeddedClustering(model, CLUSTERS, settings.code, freedom, in_spreads=True)
+        return EmbeddedClustering(model, CLUSTERS, settings.code, settings.freedom, in_spreads=True)
 
     def baseline(self, settings: ClusteringSettings, splits: Splits) -> float:
         raise self._has_no("baseline without labels")
