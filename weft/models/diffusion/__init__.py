@@ -17,6 +17,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "known": ("NoisedMixture", "PerfectNetwork"),
     "ncsn": ("NCSN",),
     "networks": ("PointNetwork", "TimeEmbedding", "timestep_embedding"),
+    "pixels": ("PixelPosterior", "PixelVelocity"),
     "predictions": ("PREDICTION_TYPES", "Parts", "parts_of", "target_of"),
     "sampling": ("classifier_free_guidance", "classifier_guidance", "denoise", "reconstruction_guidance"),
     "schedulers": ("DDIMScheduler", "DDPMScheduler", "Scheduler", "SchedulerOutput"),

@@ -24,6 +24,8 @@ from weft.models.diffusion.known import NoisedMixture as NoisedMixture
 from weft.models.diffusion.couplings import OTPlanSampler as OTPlanSampler
 from weft.models.diffusion.predictions import Parts as Parts
 from weft.models.diffusion.known import PerfectNetwork as PerfectNetwork
+from weft.models.diffusion.pixels import PixelPosterior as PixelPosterior
+from weft.models.diffusion.pixels import PixelVelocity as PixelVelocity
 from weft.models.diffusion.networks import PointNetwork as PointNetwork
 from weft.models.diffusion.sde import SDE as SDE
 from weft.models.diffusion.schedulers import Scheduler as Scheduler
@@ -68,6 +70,7 @@ from weft.models.diffusion import networks as networks
 from weft.models.diffusion.terms import normal_kl as normal_kl
 from weft.models.diffusion.couplings import pair_by_transport as pair_by_transport
 from weft.models.diffusion.predictions import parts_of as parts_of
+from weft.models.diffusion import pixels as pixels
 from weft.models.diffusion.terms import posterior_mean as posterior_mean
 from weft.models.diffusion import predictions as predictions
 from weft.models.diffusion.sde import predictor_corrector as predictor_corrector
@@ -86,4 +89,4 @@ from weft.models.diffusion import terms as terms
 from weft.models.diffusion.networks import timestep_embedding as timestep_embedding
 from weft.models.diffusion import unet as unet
 PREDICTION_TYPES: Any
-__all__ = ['ConditionalFlowMatcher', 'Conditioned', 'DDIMScheduler', 'DDPM', 'DDPMScheduler', 'DPMSolverMultistepScheduler', 'DiT', 'EDM', 'EulerAncestralDiscreteScheduler', 'EulerDiscreteScheduler', 'ExactOptimalTransportConditionalFlowMatcher', 'FlowMatchEulerDiscreteScheduler', 'FlowMatching', 'HeunDiscreteScheduler', 'Inpainter', 'NCSN', 'NoiseSchedule', 'NoisedMixture', 'OTPlanSampler', 'PREDICTION_TYPES', 'Parts', 'PerfectNetwork', 'PointNetwork', 'SDE', 'Scheduler', 'SchedulerOutput', 'ScoreSDE', 'SubVPSDE', 'TargetConditionalFlowMatcher', 'Terms', 'TimeEmbedding', 'UNet', 'VESDE', 'VPSDE', 'VariancePreservingConditionalFlowMatcher', 'classifier_free_guidance', 'classifier_guidance', 'cosine_betas', 'denoise', 'denoising_score_matching', 'discretised_normal_log_prob', 'divergence', 'euler_maruyama', 'explicit_score_matching', 'fisher_divergence', 'flow_to', 'hutchinson', 'karras_sigmas', 'kl_rate', 'linear_betas', 'log_prob_along', 'min_snr_weights', 'normal_kl', 'pair_by_transport', 'parts_of', 'posterior_mean', 'predictor_corrector', 'prior_term', 'reconstruction_guidance', 'sliced_score_matching', 'target_of', 'timestep_embedding']
+__all__ = ['ConditionalFlowMatcher', 'Conditioned', 'DDIMScheduler', 'DDPM', 'DDPMScheduler', 'DPMSolverMultistepScheduler', 'DiT', 'EDM', 'EulerAncestralDiscreteScheduler', 'EulerDiscreteScheduler', 'ExactOptimalTransportConditionalFlowMatcher', 'FlowMatchEulerDiscreteScheduler', 'FlowMatching', 'HeunDiscreteScheduler', 'Inpainter', 'NCSN', 'NoiseSchedule', 'NoisedMixture', 'OTPlanSampler', 'PREDICTION_TYPES', 'Parts', 'PerfectNetwork', 'PixelPosterior', 'PixelVelocity', 'PointNetwork', 'SDE', 'Scheduler', 'SchedulerOutput', 'ScoreSDE', 'SubVPSDE', 'TargetConditionalFlowMatcher', 'Terms', 'TimeEmbedding', 'UNet', 'VESDE', 'VPSDE', 'VariancePreservingConditionalFlowMatcher', 'classifier_free_guidance', 'classifier_guidance', 'cosine_betas', 'denoise', 'denoising_score_matching', 'discretised_normal_log_prob', 'divergence', 'euler_maruyama', 'explicit_score_matching', 'fisher_divergence', 'flow_to', 'hutchinson', 'karras_sigmas', 'kl_rate', 'linear_betas', 'log_prob_along', 'min_snr_weights', 'normal_kl', 'pair_by_transport', 'parts_of', 'posterior_mean', 'predictor_corrector', 'prior_term', 'reconstruction_guidance', 'sliced_score_matching', 'target_of', 'timestep_embedding']

@@ -14,12 +14,15 @@ from typing import Any
 import weft
 
 from ...data.sources import MNIST
+from ...metrics.frechet import frechet_distance
 from ...models.diffusion.ddpm import DDPM
+from ...models.diffusion.pixels import PixelPosterior
+from ...models.diffusion.schedules import NoiseSchedule
 from ...tensor import Tensor
 from ..base import Splits
 from ..goal import Goal
 from ..settings import option
-from .grey import CLASSES, LEVELS, SHAPE, Diffusing, GreyImages, GreySettings, independent_bits
+from .grey import AT_ONCE, CLASSES, LEVELS, SHAPE, Diffusing, GreyImages, GreySettings, independent_bits
 
 __all__ = ["DDPMMnist", "DDPMSettings", "Denoising", "recipe"]
 
@@ -32,6 +35,7 @@ class DDPMSettings(GreySettings):
 
     timesteps: int = option(1000, "steps of the diffusion", at_least=2)
     draws: int = option(10, "steps that the bound of a test image is estimated from", at_least=1)
+    walked: int = option(500, "samples that DDIM draws by few and by all steps, to be compared; 0 none", at_least=0)
 
 
 class Denoising(Diffusing):
@@ -57,9 +61,13 @@ class DDPMMnist(GreyImages):
     )
 
     def model(self, settings: DDPMSettings) -> DDPM:
-        network = self.network(settings, 2, 1000 / settings.timesteps)
+        schedule = NoiseSchedule("cosine", settings.timesteps)
+        scale, normals = 1000 / settings.timesteps, settings.normals
+        network: Any = self.network(settings, 3 * normals + 1 if normals else 2, scale)
+        if normals:
+            network = PixelPosterior(network, schedule, normals=normals)
         options = {"prediction_type": "v_prediction", "variance_type": "learned_range"}
-        return DDPM(network, SHAPE, "cosine", settings.timesteps, levels=LEVELS, classes=CLASSES, **options)
+        return DDPM(network, SHAPE, schedule, levels=LEVELS, classes=CLASSES, **options)
 
     def task(self, settings: DDPMSettings, splits: Splits | None = None) -> Denoising:
         return Denoising(self.model(settings), settings, splits)
@@ -77,7 +85,21 @@ class DDPMMnist(GreyImages):
         terms = task.model.terms(some, generator=generator).bits(PIXELS)
         parts = {"prior": terms.prior, "transitions": terms.transitions.sum(1), "decoder": terms.decoder}
         found = {f"bpd_{name}": part.mean().item() for name, part in parts.items()}
-        return super().further(task, splits) | found
+        return found | super().further(task, splits) | self.walks(task, splits)
+
+    def walks(self, task: Any, splits: Any) -> dict[str, float]:
+        """Distances of what DDIM draws from the same noise, by few steps and by all."""
+        settings, count = task.settings, task.settings.walked
+        if not count:
+            return {}
+        labels, theirs = weft.arange(count) % CLASSES, splits.features.extract(splits.test.dataset.tensors[0])
+        found = {}
+        for steps in (settings.steps, settings.timesteps):
+            generator = weft.Generator().manual_seed(settings.seed + 3)
+            parts = labels.split(min(AT_ONCE, count))
+            drawn = [task.model.sample(len(p), p, generator, sampler="ddim", steps=steps) for p in parts]
+            found[f"ddim_{steps}"] = frechet_distance(splits.features.extract(weft.cat(drawn)), theirs)
+        return found
 
     def bits(self, task: Any, images: Tensor, generator: Any) -> Tensor:
         bound = task.model.elbo(images, generator=generator, draws=task.settings.draws)

@@ -14,6 +14,7 @@ import weft
 from ...data.sources import MNIST
 from ...metrics.frechet import frechet_distance
 from ...models.diffusion.flow_matching import FlowMatching
+from ...models.diffusion.pixels import PixelVelocity
 from ...models.generative.baselines import FullGaussian
 from ...tensor import Tensor
 from ..base import Splits
@@ -60,7 +61,10 @@ class FlowMatchingMnist(GreyImages):
     )
 
     def model(self, settings: FlowMatchingSettings) -> FlowMatching:
-        return FlowMatching(self.network(settings, time_scale=1000.0), SHAPE, classes=CLASSES)
+        normals = settings.normals
+        network: Any = self.network(settings, 3 * normals + 1 if normals else 1, time_scale=1000.0)
+        network = PixelVelocity(network, normals=normals) if normals else network
+        return FlowMatching(network, SHAPE, classes=CLASSES)
 
     def task(self, settings: FlowMatchingSettings, splits: Splits | None = None) -> Matching:
         return Matching(self.model(settings), settings, splits)

@@ -10,7 +10,7 @@ import functools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import weft
 
@@ -46,12 +46,17 @@ class GreySettings(TrainSettings):
     lr: float = 2e-3
     width: int = option(32, "channels of the U-Net's finest maps, in fours", at_least=4)
     multiples: tuple[int, ...] = option((1, 2), "channels of each size of maps, as multiples of the width", at_least=1)
+    blocks: int = option(1, "residual blocks at each size of maps, one more on the way up", at_least=1)
     patch: int = option(2, "side of the squares of pixels that enter as channels", at_least=1)
+    normals: int = option(
+        2, "normal densities of a pixel's levels beside black; 0: the network says v itself", at_least=0
+    )
     average: float = option(0.999, "decay of the mean of the weights that is tested; 0 tests the last ones", at_least=0)
     drawn: int = option(5000, "samples that are judged", at_least=130)
     steps: int = option(25, "steps of the sampler", at_least=1)
     guidance: float = option(2.0, "guidance of the samples whose classes are judged", at_least=0)
     holdout: int = option(5000, "training images kept apart for validation", at_least=0)
+    judged: Literal["test", "validation"] = option("test", "images that figures are of")
     limit: int | None = option(None, "use only so many training and test images", at_least=1)
 
 
@@ -113,12 +118,14 @@ class GreyImages(Trained):
     def network(self, settings: Any, out_channels: int = 1, time_scale: float = 1.0) -> UNet:
         """The U-Net that the settings describe; attention at its coarsest maps."""
         attention = (len(settings.multiples) - 1,)
-        options = {"classes": CLASSES, "out_channels": out_channels, "time_scale": time_scale, "patch": settings.patch}
+        options = {"classes": CLASSES, "out_channels": out_channels, "time_scale": time_scale}
+        options |= {"patch": settings.patch, "blocks": settings.blocks}
         return UNet(SHAPE[0], settings.width, settings.multiples, attention=attention, **options)
 
     def data(self, settings: Any, root: Root = None) -> GreySplits:
         found = image_splits(settings, self.source, root)
-        return GreySplits(found.train, found.validation, found.test, root, self.classifier, settings.limit)
+        asked = found.test if settings.judged == "test" else found.validation
+        return GreySplits(found.train, found.validation, asked, root, self.classifier, settings.limit)
 
     def task(self, settings: Any, splits: Splits | None = None) -> Diffusing:
         return Diffusing(self.model(settings), settings, splits)
