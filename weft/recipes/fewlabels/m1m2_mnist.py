@@ -23,6 +23,7 @@ import weft
 from ... import nn, optim
 from ...models.classical.mlp import MLP
 from ...models.variational.base import DenseVAE
+from ...models.variational.objectives import BetaELBO
 from ...models.variational.semi_supervised import DenseSemiSupervisedVAE
 from ...nn import functional as F
 from ...tensor import Tensor
@@ -46,6 +47,7 @@ class M1M2Settings(Settings):
     lr: float = option(0.001, "learning rate, the largest of its cycle", above=0)
     hidden: tuple[int, ...] = option((400, 400), "units of each hidden layer of M1", at_least=1)
     code: int = option(50, "numbers of a code of M1", at_least=1)
+    divergence: float = option(0.3, "weight of the divergence in M1; less leaves more numbers in use", at_least=0)
     steps: int = option(3000, "steps of M2, for each draw", at_least=1)
     m2_lr: float = option(0.003, "learning rate of M2, the largest of its cycle", above=0)
     m2_hidden: tuple[int, ...] = option((300,), "units of each hidden layer of M2 and its classifier", at_least=1)
@@ -104,10 +106,11 @@ class M1M2Mnist(Recipe):
         return figures | {"all_labels": wrong(all_labels, seen, judged[1])}, None
 
     def first(self, run: Run, x: Tensor) -> DenseVAE:
-        """M1: bits drawn anew at every step, by the ELBO."""
+        """M1: bits drawn anew at every step, by the ELBO with its divergence weighted."""
         settings = run.settings
         weft.manual_seed(settings.seed)
-        model = DenseVAE(PIXELS, settings.hidden, settings.code, activation="silu")
+        objective = BetaELBO(settings.divergence)
+        model = DenseVAE(PIXELS, settings.hidden, settings.code, activation="silu", objective=objective)
         size = min(100, len(x))
         count = len(x) // size
         train = training(model, settings.lr, lambda rows: model.loss(weft.bernoulli(x[rows])))
