@@ -1,29 +1,32 @@
-"""Several processes beside one: python bench/cluster.py [--folder ../shared/bench] [--rounds 5] [--seconds 220]
+"""Several processes beside one: python bench/cluster.py [--folder ../shared/bench] [--rounds 40] [--seconds 60]
 
 For each task, at the same joined batch: 1 process × 2 threads, 2 ranks × 1 thread, the same with calls that Python makes
-between native parts (as between machines), the same ranks without calls, and those calls alone, which together show how
-much of the calls is hidden; what DistributedDataParallel costs in one process; bytes of
-parameters, gradients and optimiser state a rank holds under each strategy, beside the formula. Contestants take turns step by
-step; figures are medians over rounds of the median, and in brackets of the shortest step; no round is begun that would end
-after `--seconds`. Of the rounds those count during which other programs used up to 0.2 cores (`others`), or where there is none, the
-quietest: then times mean little. In one process the two also run as processor time, which others disturb less.
+between native parts (as between machines), with ZeRO's first stage, the same ranks without calls, and those calls alone, which
+together show how much of the calls is hidden; what DistributedDataParallel costs in one process; bytes of
+parameters, gradients and optimiser state a rank holds under each strategy, beside the formula. All processes are there from the
+start, and contestants take turns of a few steps while the others sleep; a figure is the median over rounds of the median of a turn,
+in brackets of its shortest step, and a ratio that of the ratios within a round; no round is begun after `--seconds`. Of the rounds those
+count during which other programs used up to 0.2 cores (`others`), or where these are few, the quietest quarter.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TURNS = 5
+TURNS = 3  # steps that count in a turn; the first one, with cold caches, does not
 QUIET = 0.2  # cores that other programs may use
+LEAST = 5  # rounds
 
 
 def model_and_batch(task: str, rank: int, size: int) -> tuple[Any, Any, Any, Any]:
@@ -42,19 +45,6 @@ def model_and_batch(task: str, rank: int, size: int) -> tuple[Any, Any, Any, Any
     return model, x, y, lambda parameters: weft_tasks.optimiser(c, parameters)
 
 
-def in_turns(*steps: Any) -> tuple[list[float], list[float], list[float]]:
-    """Median seconds of each, by the clock and of the processor, and the fewest, after two runs that compile and warm up."""
-    seconds: list[list[tuple[float, float]]] = [[] for _ in steps]
-    for number in range(TURNS + 2):
-        for step, found in zip(steps, seconds, strict=True):
-            begin, worked = time.perf_counter(), time.process_time()
-            step()
-            if number >= 2:
-                found.append((time.perf_counter() - begin, time.process_time() - worked))
-    medians = ([statistics.median(pair[k] for pair in found) for found in seconds] for k in (0, 1))
-    return *medians, [min(pair[0] for pair in found) for found in seconds]
-
-
 def step_of(model: Any, x: Any, y: Any, optimizer: Any, without: tuple[str, ...] = ()) -> Any:
     import weft
     from weft.nn import functional as F
@@ -70,34 +60,49 @@ def step_of(model: Any, x: Any, y: Any, optimizer: Any, without: tuple[str, ...]
     return weft.compile(step, without=without)
 
 
-def job(task: str, memory: bool) -> dict[str, Any]:
-    """What every rank runs."""
+def contestants(task: str) -> dict[str, Callable[[], Any]]:
+    """What a rank runs, by name; alone, that is the model itself and what DistributedDataParallel makes of it."""
     import weft.distributed as dist
+    from weft.distributed.optim import ZeroRedundancyOptimizer
     from weft.nn.parallel import DistributedDataParallel
     from weft.nn.parallel.distributed import average_gradients
 
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def trained(wrapped: bool, cut: bool = False, without: tuple[str, ...] = ()) -> Callable[[], Any]:
+        model, x, y, make = model_and_batch(task, rank, size)
+        net, rule = DistributedDataParallel(model) if wrapped else model, make(model.parameters())
+        if cut:
+            rule = ZeroRedundancyOptimizer(model.parameters(), type(rule), **rule.defaults)
+        return step_of(net, x, y, rule, without)
+
+    found = {"plain": trained(False), "ddp": trained(True)}
+    if size > 1:
+        found |= {"zero1": trained(True, cut=True), "python": trained(True, without=("ranks",))}
+        model, x, y, make = model_and_batch(task, rank, size)
+        step_of(model, x, y, make(model.parameters()))()
+        parameters = list(model.parameters())
+        found["calls"] = lambda: average_gradients(parameters, dist.group.WORLD)
+    return found
+
+
+def job(task: str, address: str) -> None:
+    """What every rank does: run what it is told to, and tell the seconds of each step and those of the processor."""
+    import weft.distributed as dist
+
     dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
-    model, x, y, make = model_and_batch(task, rank, size)
-    wrapped = DistributedDataParallel(model_and_batch(task, rank, size)[0])
-    steps = [step_of(net, x, y, make(net.parameters())) for net in (model, wrapped)]
-    if size > 1:
-        third = DistributedDataParallel(model_and_batch(task, rank, size)[0])
-        steps.append(step_of(third, x, y, make(third.parameters()), ("ranks",)))
-    clock, worked, fewest = in_turns(*steps)
-    row: dict[str, Any] = {"ranks": size, "cost": worked[1] / worked[0] - 1}
-    row |= {name: pair for name, *pair in zip(("plain", "ddp", "python"), clock, fewest, strict=False)}
-    if size > 1:
-        parameters = list(model.parameters())
-        clock, _, fewest = in_turns(lambda: average_gradients(parameters, dist.group.WORLD))
-        row["calls"] = [clock[0], fewest[0]]
-    if memory:
-        row |= held(task, rank, size)
-    every: list[Any] = [0.0] * size
-    dist.all_gather_object(every, time.process_time())
-    row["worked"] = sum(every)
+    steps = contestants(task)
+    with Client(address) as connection:
+        connection.send((size, held(task, rank, size) if size > 1 else {}))
+        while (name := connection.recv()) is not None:
+            told: list[tuple[float, float]] = []
+            for _ in range(TURNS + 1):
+                begin, worked = time.perf_counter(), time.process_time()
+                steps[name]()
+                told.append((time.perf_counter() - begin, time.process_time() - worked))
+            connection.send(told)
     dist.destroy_process_group()
-    return row if rank == 0 else {}
 
 
 def held(task: str, rank: int, size: int) -> dict[str, Any]:
@@ -122,18 +127,15 @@ def held(task: str, rank: int, size: int) -> dict[str, Any]:
     return {"held": found, "elements": elements}
 
 
-def started(task: str, ranks: int, threads: int, folder: Path, memory: bool) -> dict[str, Any]:
+def start(task: str, ranks: int, threads: int, folder: Path, address: str) -> subprocess.Popen[bytes]:
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    path = os.pathsep.join([str(HERE.parent), str(HERE), str(folder.resolve())])
-    launcher = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(ranks)] if ranks > 1 else []
-    done = subprocess.run(
-        [*launcher, sys.executable, __file__, "--job", task, *(["--memory"] if memory else [])],
+    path = os.pathsep.join([str(HERE.parent), str(HERE), str(folder.resolve()), os.environ.get("PYTHONPATH", "")])
+    beside = Path(sys.executable).with_name("mpiexec")
+    launcher = [str(beside) if beside.exists() else "mpiexec", "-n", str(ranks)] if ranks > 1 else []
+    return subprocess.Popen(
+        [*launcher, sys.executable, __file__, "--job", task, address],
         env=os.environ | dict.fromkeys(names, str(threads)) | {"PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
     )
-    return next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
 
 
 def busy() -> float:
@@ -142,59 +144,109 @@ def busy() -> float:
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
-FIGURES = ((0, "plain"), (1, "ddp"), (1, "plain"), (1, "calls"), (1, "python"))  # number of ranks less 1, contestant
+ORDER = [
+    (1, "plain"),
+    (2, "ddp"),
+    (1, "ddp"),
+    (2, "plain"),
+    (2, "zero1"),
+    (2, "calls"),
+    (2, "python"),
+]  # ranks, contestant
+Round = dict[tuple[int, str], tuple[float, float, float]]  # median and shortest step, median of the processor's time
 
 
-def shown(task: str, every: list[tuple[float, dict[str, Any], dict[str, Any]]]) -> None:
+class Field:
+    """The processes of a task, asleep until they are told to run."""
+
+    def __init__(self, task: str, folder: Path) -> None:
+        self.ranks: dict[int, list[Connection]] = {1: [], 2: []}
+        self.held: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory() as place, Listener(f"{place}/door") as listener:
+            self.processes = [start(task, ranks, 3 - ranks, folder, str(listener.address)) for ranks in (1, 2)]
+            for _ in range(3):
+                connection = listener.accept()
+                size, held = connection.recv()
+                self.ranks[size].append(connection)
+                self.held = held or self.held
+
+    def turn(self, ranks: int, name: str) -> list[tuple[float, float]]:
+        """Seconds of the steps of one contestant, and of its processors; those of the slowest rank."""
+        for connection in self.ranks[ranks]:
+            connection.send(name)
+        told = [connection.recv() for connection in self.ranks[ranks]]
+        return [(max(t for t, _ in step), sum(p for _, p in step)) for step in zip(*told, strict=True)]
+
+    def round(self) -> tuple[float, Round]:
+        """(cores that other programs used, figures): every contestant has its turn."""
+        found: Round = {}
+        before, begin, ours = busy(), time.perf_counter(), 0.0
+        for place in ORDER:
+            steps = self.turn(*place)
+            ours += sum(worked for _, worked in steps)
+            clock, worked = zip(*steps[1:], strict=True)
+            found[place] = statistics.median(clock), min(clock), statistics.median(worked)
+        return (busy() - before - ours) / (time.perf_counter() - begin), found
+
+    def close(self) -> None:
+        for connection in (c for every in self.ranks.values() for c in every):
+            connection.send(None)
+        for process in self.processes:
+            process.wait()
+
+
+def shown(task: str, every: list[tuple[float, Round]], last: dict[str, Any]) -> None:
     """The figures of a task, each beside its goal."""
-    quietest = min(others for others, *_ in every)
-    rounds = [pair for others, *pair in every if others <= max(QUIET, quietest)]
-    median = lambda which, key, best: statistics.median(pair[which][key][best] for pair in rounds)
-    each = [[median(*place, best) for place in FIGURES] for best in (0, 1)]
-    told = [f"{m * 1e3:.1f} ({f * 1e3:.1f}) ms" for m, f in zip(*each, strict=True)]
-    ratio = [two / one for one, two, *_ in each]
-    hidden = [(compute + calls - two) / calls for _, two, compute, calls, _ in each]
-    print(f"{task}: 1 × 2 threads {told[0]}, 2 × 1 thread {told[1]}, ratio {ratio[0]:.2f} ({ratio[1]:.2f}), goal ≤ 1.1")
+    order = sorted(every, key=lambda pair: pair[0])
+    quiet = [found for others, found in order if others <= QUIET]
+    rounds = quiet if len(quiet) >= LEAST else [found for _, found in order[: max(LEAST, len(order) // 4)]]
+    median = lambda figure: statistics.median(figure(found) for found in rounds)
+    one, ddp, plain, zero, calls = (1, "plain"), (2, "ddp"), (2, "plain"), (2, "zero1"), (2, "calls")
+
+    def told(place: tuple[int, str]) -> str:
+        return f"{median(lambda r: r[place][0]) * 1e3:.1f} ({median(lambda r: r[place][1]) * 1e3:.1f}) ms"
+
+    def ratio(place: tuple[int, str]) -> str:
+        return f"{median(lambda r: r[place][0] / r[one][0]):.2f} ({median(lambda r: r[place][1] / r[one][1]):.2f})"
+
+    print(f"{task}: 1 × 2 threads {told(one)}, 2 × 1 thread {told(ddp)}, ratio {ratio(ddp)}, goal ≤ 1.1")
+    print(f"  without calls {told(plain)}, ratio {ratio(plain)}; zero1 {told(zero)}, ratio {ratio(zero)}")
+    hidden = median(lambda r: (r[plain][0] + r[calls][0] - r[ddp][0]) / r[calls][0])
     print(
-        f"  compute {told[2]} and calls {told[3]} apart: hidden {hidden[0]:.0%} ({hidden[1]:.0%}); calls from Python {told[4]}"
+        f"  calls apart {told(calls)}: hidden {hidden:.0%}; calls from Python {told((2, 'python'))}, ratio {ratio((2, 'python'))}"
     )
-    cost = statistics.median(pair[0]["cost"] for pair in rounds)
+    cost = median(lambda r: r[1, "ddp"][2] / r[one][2] - 1)
     print(f"  overhead in one process {cost:+.1%} of processor time (goal ≤ 1 %)")
-    last = every[0][2]
-    p, n = 4 * last["elements"], last["ranks"]
-    s = last["held"]["ddp"] - 2 * p
+    p, n, s = 4 * last["elements"], 2, last["held"]["ddp"] - 8 * last["elements"]
     formula = {"ddp": 2 * p + s, "zero1": 2 * p + s / n, "zero3": (2 * p + s) / n}
     bytes_told = ", ".join(f"{k} {v / 1e6:.1f} MB (formula {formula[k] / 1e6:.1f})" for k, v in last["held"].items())
     print(f"  held by a rank of {n}: {bytes_told}")
-    told = ", ".join(f"{others:.2f}" for others, *_ in every)
-    print(f"  {len(rounds)} of {len(every)} rounds; others: {told} cores", flush=True)
+    used = [others for others, _ in order]
+    print(
+        f"  {len(rounds)} of {len(every)} rounds; others {used[0]:.2f} to {used[len(rounds) - 1]:.2f} cores in these",
+        flush=True,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=HERE.parent.parent / "shared" / "bench")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=220)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=60, help="for each task")
     parser.add_argument("--tasks", nargs="+", default=["resnet18_cifar", "gpt_medium"])
-    parser.add_argument("--job")
-    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--job", nargs=2)
     options = parser.parse_args()
     if options.job:
-        row = job(options.job, options.memory)
-        if row:
-            print(json.dumps(row), flush=True)
+        job(*options.job)
         return
     for task in options.tasks:
-        begin, rounds, longest = time.perf_counter(), [], 0.0
-        share = options.seconds / len(options.tasks)
-        while len(rounds) < options.rounds and (not rounds or time.perf_counter() - begin + longest < share):
-            before, start = busy(), time.perf_counter()
-            pair = [started(task, ranks, 3 - ranks, options.folder, ranks > 1 and not rounds) for ranks in (1, 2)]
-            wall = time.perf_counter() - start
-            others = (busy() - before - sum(row["worked"] for row in pair)) / wall
-            rounds.append((others, *pair))
-            longest = max(longest, wall)
-        shown(task, rounds)
+        field, rounds = Field(task, options.folder), []
+        field.round()  # compiles
+        begin = time.perf_counter()
+        while len(rounds) < options.rounds and (len(rounds) < LEAST or time.perf_counter() - begin < options.seconds):
+            rounds.append(field.round())
+        field.close()
+        shown(task, rounds, field.held)
 
 
 if __name__ == "__main__":

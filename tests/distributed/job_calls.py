@@ -194,6 +194,23 @@ def gradients_natively() -> None:
     assert weft.allclose(weft.compile(slope)(drawn(RANK, 20)), 2 * SIZE * total, rtol=1e-5)
 
 
+def profiled() -> None:
+    """The steps of a plan with calls are timed where all ranks ask for it; what it writes is put back, and it runs on."""
+    total = weft.zeros(300)
+
+    @weft.compile
+    def add(x: weft.Tensor) -> weft.Tensor:
+        total.add_(exchanged(x, "all_reduce", dist.group.WORLD, "sum"))
+        return total.sum()
+
+    x = weft.full((300,), RANK + 1.0)
+    every = SIZE * (SIZE + 1) / 2
+    assert add(x).item() == 300 * every
+    kernels = [step.kernel for step in add.profile(x).steps]
+    assert {"Publish", "Await"} <= set(kernels), kernels
+    assert add(x).item() == 600 * every and total[7].item() == 2 * every
+
+
 def summed(group: object) -> Callable[[weft.Tensor], weft.Tensor]:
     return weft.compile(lambda x: exchanged(x, "all_reduce", group, "sum"))
 
@@ -276,6 +293,7 @@ for check in (
     compiled,
     natively,
     gradients_natively,
+    profiled,
     errors_natively,
     errors,
 ):

@@ -22,7 +22,7 @@ __all__ = ["fitted", "measured", "predicted"]
 
 SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24)  # bytes
 REPEATS, OVERLAP = 9, 0.5
-MEASURED, PREDICTED = (1, 2, 4), (64, 1024)
+MEASURED, MORE, PREDICTED = (1, 2, 4), (8, 16, 32), (64, 1024)  # MORE where there are so many cores
 ASSUMED = (
     "every rank has a core of its own (here ranks beyond the cores share them: figures of 4 ranks on 2 cores are pessimistic)",
     "messages between machines cost what they cost here between processes; put your network's a and b in their place",
@@ -50,8 +50,10 @@ def predicted(ranks: int, step: float, nbytes: int, latency: float, bandwidth: f
 
 
 def measured() -> list[dict[str, Any]]:
-    """The job on 1, 2 and 4 ranks of this machine, one thread each."""
-    return [_job(ranks) for ranks in MEASURED]
+    """The job on 1, 2, 4 ranks of this machine and more where it has the cores, one thread each."""
+    from ..runtime.processor import available_cores
+
+    return [_job(ranks) for ranks in (*MEASURED, *(n for n in MORE if n <= available_cores()))]
 
 
 def _job(ranks: int) -> dict[str, Any]:

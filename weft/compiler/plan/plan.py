@@ -310,8 +310,18 @@ class Plan:
                 np.copyto(self.array_of(value), array, casting="unsafe")
 
     def measure(self, arguments: Sequence[np.ndarray]) -> list[float]:
-        """Run once, then again for the microseconds of each step."""
-        self._run(arguments)
+        """Run once, then again for the microseconds of each step; other ranks that the plan calls do the same."""
+        try:
+            self._run(arguments)
+            if self.meetings is not None:
+                self.meetings.end()
+                self.meetings.begin(self.arrays)
+            return self._measured()
+        finally:
+            if self.meetings is not None:
+                self.meetings.end()
+
+    def _measured(self) -> list[float]:
         pool, found = get_pool(self.workers), np.zeros(len(self.slots))
         numbers = {id(slot.step): number for number, slot in enumerate(self.slots)}
         for segment in self.segments:
@@ -324,6 +334,8 @@ class Plan:
             times = np.zeros(int(table[0]), np.int64)
             pool.run_timed(segment, address(times))
             np.add.at(found, table[4::4], times / 1000)
+            if self.meetings is not None:
+                self._meet(pool, segment)
         return found.tolist()
 
     def check_indices(self) -> None:

@@ -112,8 +112,9 @@ class Watch:
             text = f"{form}: all ranks are there, but the call is not done after {seconds:g} s; is the network slow or gone?"
         else:
             which = f" (call {number})" if number else ""
+            who = f", {named(waiting)} waited" if waiting else ""
             text = (
-                f"{form}: {named(absent)} did not come within {seconds:g} s{which}, {named(waiting)} waited; it hangs, "
+                f"{form}: {named(absent)} did not come within {seconds:g} s{which}{who}; it hangs, "
                 "is much slower, or made fewer calls. A longer wait: init_process_group(timeout=…), WEFT_DISTRIBUTED_TIMEOUT"
             )
         return DistributedTimeoutError(text)
