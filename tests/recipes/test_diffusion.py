@@ -14,10 +14,21 @@ from weft.data.sources import trusted
 from weft.recipes.diffusion import grey
 from weft.train import RunFolder
 
-from .files import write_idx
+from .files import write_cifar, write_idx
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is not the canonical", "ignore:.*reads no files")
-IMAGES = ["epochs=2", "width=8", "drawn=130", "steps=4", "batch_size=50", "limit=300", "lr=0.005", "average=0"]
+IMAGES = [
+    "epochs=2",
+    "width=8",
+    "drawn=130",
+    "steps=4",
+    "batch_size=50",
+    "limit=300",
+    "lr=0.005",
+    "average=0",
+    "patch=4",
+    "multiples=1",
+]
 
 
 def test_a_short_run_in_the_plane_learns_and_is_loaded_again(tmp_path):
@@ -31,13 +42,24 @@ def test_a_short_run_in_the_plane_learns_and_is_loaded_again(tmp_path):
     assert said == recipes.get("ddpm-2d").predict(result.task, "0.5,-0.2; 1,1") and json.dumps(said)
 
 
+def test_bits_of_colours_and_the_whole_bound(tmp_path):
+    write_cifar(tmp_path / "data" / "cifar10")
+    words = ["epochs=1", "width=8", "batch_size=50", "limit=150", "lr=0.005", "average=0", "timesteps=10", "steps=4"]
+    with trusted():
+        result = recipes.run("ddpm-cifar10", words, root=tmp_path / "data", folder=tmp_path / "run", progress=False)
+    figures = result.figures
+    whole = sum(figures[f"bpd_{part}"] for part in ("prior", "transitions", "decoder"))
+    assert figures["test_bpd"] == pytest.approx(whole, rel=0.15)  # by draws of ten steps; on a hundred images by all
+    assert (tmp_path / "run" / "picture.png").exists()
+
+
 @pytest.mark.slow  # compiling a U-Net takes longer than a test should; tests/models/diffusion has the models
 @pytest.mark.parametrize("name", ["ddpm-mnist", "ddpm-fashion", "flow-matching-mnist"])
 def test_a_short_run_on_images_learns_and_is_loaded_again(name, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_RUNS", str(tmp_path / "runs"))
     for folder in ("mnist", "fashion-mnist"):
         write_idx(tmp_path / "data" / folder, 400)  # a covariance of 128 features needs more than as many test images
-    words = [*IMAGES, *(["timesteps=20", "draws=3"] if "ddpm" in name else [])]
+    words = [*IMAGES, *(["timesteps=20", "draws=3", "walked=130"] if "ddpm" in name else [])]
     with trusted():
         result = recipes.run(name, words, root=tmp_path / "data", folder=tmp_path / "run", progress=False)
     rows = [row["train_loss"] for row in RunFolder(result.folder).rows("epoch")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import weft
 
@@ -22,11 +22,9 @@ from ...tensor import Tensor
 from ..base import Splits
 from ..goal import Goal
 from ..settings import option
-from .grey import AT_ONCE, CLASSES, LEVELS, SHAPE, Diffusing, GreyImages, GreySettings, independent_bits
+from .grey import AT_ONCE, CLASSES, LEVELS, Diffusing, GreyImages, GreySettings, independent_bits
 
 __all__ = ["DDPMMnist", "DDPMSettings", "Denoising", "recipe"]
-
-PIXELS = math.prod(SHAPE)
 
 
 @dataclass(kw_only=True)
@@ -43,7 +41,7 @@ class Denoising(Diffusing):
 
     def test_step(self, batch: Any) -> None:
         bound = self.model.elbo(*batch, draws=self.settings.draws)
-        self.log("test_bpd", -bound.mean() / (PIXELS * math.log(2)))
+        self.log("test_bpd", -bound.mean() / (self.model.elements * math.log(2)))
 
 
 class DDPMMnist(GreyImages):
@@ -52,6 +50,7 @@ class DDPMMnist(GreyImages):
     title = "Denoising diffusion of MNIST, a small U-Net"
     Settings = DDPMSettings
     source = MNIST
+    points: ClassVar[tuple[float, ...]] = (-1.0,)  # levels that many pixels have: black
     goal = Goal(
         "test_bpd",
         at_most=1.5,
@@ -63,11 +62,12 @@ class DDPMMnist(GreyImages):
     def model(self, settings: DDPMSettings) -> DDPM:
         schedule = NoiseSchedule("cosine", settings.timesteps)
         scale, normals = 1000 / settings.timesteps, settings.normals
-        network: Any = self.network(settings, 3 * normals + 1 if normals else 2, scale)
+        outputs = len(self.points) + 3 * normals if normals else 2  # of a pixel
+        network: Any = self.network(settings, self.shape[0] * outputs, scale)
         if normals:
-            network = PixelPosterior(network, schedule, normals=normals)
+            network = PixelPosterior(network, schedule, self.points, normals)
         options = {"prediction_type": "v_prediction", "variance_type": "learned_range"}
-        return DDPM(network, SHAPE, schedule, levels=LEVELS, classes=CLASSES, **options)
+        return DDPM(network, self.shape, schedule, levels=LEVELS, classes=CLASSES, **options)
 
     def task(self, settings: DDPMSettings, splits: Splits | None = None) -> Denoising:
         return Denoising(self.model(settings), settings, splits)
@@ -79,13 +79,16 @@ class DDPMMnist(GreyImages):
         return independent_bits(*(part.dataset.tensors[0] for part in (splits.train, splits.test)))
 
     def further(self, task: Any, splits: Any) -> dict[str, float]:
-        """Figures of samples, and the terms of the bound on some test images, every step of them counted."""
+        """Figures of samples, and the terms of the bound."""
+        return self.terms(task, splits) | super().further(task, splits) | self.walks(task, splits)
+
+    def terms(self, task: Any, splits: Any) -> dict[str, float]:
+        """The terms of the bound on some test images, every step of them counted."""
         generator = weft.Generator().manual_seed(task.settings.seed)
         some = splits.test.dataset.tensors[0][:100]
-        terms = task.model.terms(some, generator=generator).bits(PIXELS)
+        terms = task.model.terms(some, generator=generator).bits(task.model.elements)
         parts = {"prior": terms.prior, "transitions": terms.transitions.sum(1), "decoder": terms.decoder}
-        found = {f"bpd_{name}": part.mean().item() for name, part in parts.items()}
-        return found | super().further(task, splits) | self.walks(task, splits)
+        return {f"bpd_{name}": part.mean().item() for name, part in parts.items()}
 
     def walks(self, task: Any, splits: Any) -> dict[str, float]:
         """Distances of what DDIM draws from the same noise, by few steps and by all."""
@@ -103,7 +106,7 @@ class DDPMMnist(GreyImages):
 
     def bits(self, task: Any, images: Tensor, generator: Any) -> Tensor:
         bound = task.model.elbo(images, generator=generator, draws=task.settings.draws)
-        return -bound / (PIXELS * math.log(2))
+        return -bound / (task.model.elements * math.log(2))
 
 
 recipe = DDPMMnist()

@@ -19,11 +19,9 @@ from ...models.generative.baselines import FullGaussian
 from ...tensor import Tensor
 from ..base import Splits
 from ..goal import Goal
-from .grey import CLASSES, LEVELS, SHAPE, Diffusing, GreyImages, GreySettings
+from .grey import CLASSES, LEVELS, Diffusing, GreyImages, GreySettings
 
 __all__ = ["FlowMatchingMnist", "FlowMatchingSettings", "recipe"]
-
-PIXELS = math.prod(SHAPE)
 
 
 @dataclass(kw_only=True)
@@ -64,7 +62,7 @@ class FlowMatchingMnist(GreyImages):
         normals = settings.normals
         network: Any = self.network(settings, 3 * normals + 1 if normals else 1, time_scale=1000.0)
         network = PixelVelocity(network, normals=normals) if normals else network
-        return FlowMatching(network, SHAPE, classes=CLASSES)
+        return FlowMatching(network, self.shape, classes=CLASSES)
 
     def task(self, settings: FlowMatchingSettings, splits: Splits | None = None) -> Matching:
         return Matching(self.model(settings), settings, splits)
@@ -77,8 +75,8 @@ class FlowMatchingMnist(GreyImages):
         """The ratio of a Gaussian's samples, in the same features."""
         train, test = (part.dataset.tensors[0] for part in (splits.train, splits.test))
         generator = weft.Generator().manual_seed(settings.seed)
-        model = FullGaussian(PIXELS).fit(train.flatten(1).double())
-        drawn = model.sample(settings.drawn, generator=generator).float().clamp(0, 1).reshape(-1, *SHAPE)
+        model = FullGaussian(math.prod(self.shape)).fit(train.flatten(1).double())
+        drawn = model.sample(settings.drawn, generator=generator).float().clamp(0, 1).reshape(-1, *self.shape)
         chosen = weft.randperm(len(train), generator=generator)[: settings.drawn]
         ours, theirs, floor = (splits.features.extract(x) for x in (drawn, test, train[chosen]))
         return frechet_distance(ours, theirs) / frechet_distance(floor, theirs)
@@ -87,7 +85,7 @@ class FlowMatchingMnist(GreyImages):
         """By Hutchinson's trace, with the log-determinant of [0, 255] → [−1, 1] after uniform noise."""
         x = 2 * (images * (LEVELS - 1) + weft.rand(images.shape, generator=generator)) / LEVELS - 1
         density = task.model.log_prob(x, generator=generator, steps=20, trace="hutchinson")
-        return -(density / PIXELS + math.log(2 / LEVELS)) / math.log(2)
+        return -(density / task.model.elements + math.log(2 / LEVELS)) / math.log(2)
 
 
 recipe = FlowMatchingMnist()

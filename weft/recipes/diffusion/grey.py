@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Diffusing", "GreyImages", "GreySettings", "GreySplits", "independent_bits"]
 
-SHAPE, LEVELS, CLASSES = (1, 28, 28), 256, 10
+LEVELS, CLASSES = 256, 10
 AT_ONCE = 500  # samples drawn together
 
 
@@ -105,6 +105,7 @@ class GreyImages(Trained):
     Settings = GreySettings
     example = "an image of 28×28 pixels"
     source: ClassVar[Any]  # of the images
+    shape: ClassVar[tuple[int, int, int]] = (1, 28, 28)
     classifier: ClassVar[str] = "mnist-cnn"  # the recipe whose features samples are judged in
 
     @abstractmethod
@@ -113,14 +114,14 @@ class GreyImages(Trained):
 
     @abstractmethod
     def draw(self, model: Any, labels: Tensor, settings: Any, guidance: float | None, generator: Any) -> Tensor:
-        """Images in [0, 1] of these classes: (n,) → (n, 1, 28, 28)"""
+        """Images in [0, 1] of these classes: (n,) → (n, *shape)"""
 
     def network(self, settings: Any, out_channels: int = 1, time_scale: float = 1.0) -> UNet:
         """The U-Net that the settings describe; attention at its coarsest maps."""
         attention = (len(settings.multiples) - 1,)
         options = {"classes": CLASSES, "out_channels": out_channels, "time_scale": time_scale}
         options |= {"patch": settings.patch, "blocks": settings.blocks}
-        return UNet(SHAPE[0], settings.width, settings.multiples, attention=attention, **options)
+        return UNet(self.shape[0], settings.width, settings.multiples, attention=attention, **options)
 
     def data(self, settings: Any, root: Root = None) -> GreySplits:
         found = image_splits(settings, self.source, root)
@@ -164,10 +165,11 @@ class GreyImages(Trained):
 
         labels = weft.arange(48) % 8
         samples = self.drawn(task, labels, task.settings.guidance, 1)
-        return tiles(weft.cat([samples, splits.test.dataset.tensors[0][:16]])[:, 0].numpy())
+        shown = weft.cat([samples, splits.test.dataset.tensors[0][:16]])
+        return tiles((shown[:, 0] if self.shape[0] == 1 else shown.permute(0, 2, 3, 1)).numpy())
 
     def predict(self, task: Any, input: Any) -> Any:
-        images = as_images(input, SHAPE, ink=self.classifier == "mnist-cnn")[0]
+        images = as_images(input, self.shape, ink=self.classifier == "mnist-cnn")[0]
         bits = self.bits(task, images, weft.Generator().manual_seed(0))
         return [{"bits_per_dim": round(value, 3)} for value in bits.tolist()]
 
