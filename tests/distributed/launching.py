@@ -16,7 +16,7 @@ SECONDS = 240
 
 def environment(**more: str) -> dict[str, str]:
     """That of the tests, with one thread for each rank and nothing of a launcher around us."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_", "MPI_", "SLURM_"))}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM_", "MPI_", "SLURM_"))}
     for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
         kept.pop(name, None)
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "WEFT_NUM_THREADS"), "1")

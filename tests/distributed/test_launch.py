@@ -7,12 +7,13 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import weft
-from weft.app import guard, launching
+from weft.app import guard, starters
 from weft.app.output import Misuse
 from weft.runtime.cluster import world
 
@@ -141,7 +142,7 @@ def test_files_of_machines_that_would_be_misread_are_refused(tmp_path, text, tol
     file = tmp_path / "machines.txt"
     file.write_text(text)
     with pytest.raises(Misuse, match=told):
-        launching._check_hosts(file, 5)
+        starters.machines(file, 5)
 
 
 SLURM = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1", "SLURM_NTASKS_PER_NODE": "4"}
@@ -180,3 +181,33 @@ def test_ranks_are_those_that_the_starter_tells(monkeypatch, starter, rank, size
         monkeypatch.setattr(world, "extra", lambda name, why: package)
         with pytest.raises(weft.errors.DistributedError, match=f"speaks of {size} processes, MPI of 1"):
             world.start()
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("HYDRA build details:\n    Version: 5.0.2\n", ["-n", "3", "-f", "a:2|b:1"]),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.13\n", ["-n", "3", "-f", "a:2|b:1"]),
+        (
+            "mpiexec (Open MPI) 5.0.11\n",
+            ["-n", "3", "--bind-to", "none", "--hostfile", "a|a|b", "-x", "HERE", "-x", "WEFT_RUNS"],
+        ),
+        (
+            "mpirun (Open MPI) 4.1.4\n",
+            ["-n", "3", "--bind-to", "none", "--hostfile", "a|a|b", "-x", "HERE", "-x", "WEFT_RUNS"],
+        ),
+    ],
+)
+def test_each_mpi_is_asked_in_its_own_words(monkeypatch, tmp_path, version, expected):
+    """Stand-ins that say what the versions of these launchers say: threads need all cores, machines have two formats."""
+    program = tmp_path / "mpiexec"
+    program.write_text(f"#!/bin/sh\nprintf '{version.encode('unicode_escape').decode()}'\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    for name in [name for name in os.environ if name.startswith("WEFT_") or name in ("PYTHONPATH", "HF_HOME")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("WEFT_RUNS", "here")
+    words = starters.mpiexec(3, [("a", 2), ("b", 1)], ["HERE"])
+    assert words[0] == str(program)
+    read = lambda word: Path(word).read_text().strip().replace("\n", "|") if word.endswith(".hosts") else word
+    assert [read(word) for word in words[1:]] == expected

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +19,7 @@ import typer
 
 from .guard import MARK
 from .output import DONE, FAILED, MISSED, TERMINATED, Misuse
+from .starters import machines, mpiexec
 
 __all__: list[str] = []
 
@@ -59,36 +60,20 @@ def launch(
 
       weft launch -n 16 --hosts machines.txt train.py
     """
-    if hosts is not None:
-        _check_hosts(hosts, ranks)
+    places = [] if hosts is None else machines(hosts, ranks)
     words, name = _named(command)
     more = {} if timeout is None else {"WEFT_DISTRIBUTED_TIMEOUT": str(timeout)}
     for attempt in range(max_restarts + 1):
-        job = Job(_mpiexec(ranks, hosts) + _program(words if attempt == 0 else _resumed(words, name), threads or 0))
-        code = job.run({"WEFT_RESTARTS": str(attempt)} | more)
+        told = {"WEFT_RESTARTS": str(attempt)} | more
+        program = _program(words if attempt == 0 else _resumed(words, name), threads or 0)
+        job = Job(mpiexec(ranks, places, told) + program)
+        code = job.run(told)
         if code in (DONE, MISSED) or job.draining:
             return code
         left = max_restarts - attempt
         told = job.failure or f"the job ended with exit code {code}"
         _say(f"{told}; the others were stopped after {job.stopping:.1f} s; {left} restarts left")
     return FAILED
-
-
-def _check_hosts(file: Path, ranks: int) -> None:
-    """Refuse a file of machines that MPI's launcher would misread: a name a line, with the ranks it takes (1 without them)."""
-    if not file.is_file():
-        raise Misuse(f"launch: there is no file {file} with the names of machines")
-    places = 0
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        text = line.partition("#")[0].strip()
-        if not text:
-            continue
-        found = re.fullmatch(r"([A-Za-z0-9][\w.-]*)(?::(\d+))?", text)
-        if found is None or found[2] == "0":
-            raise Misuse(f"launch: {file}, line {number}: expected name or name:ranks, got {text!r}")
-        places += int(found[2] or 1)
-    if places < ranks:
-        raise Misuse(f"launch: {file} has places for {places} ranks, -n asks for {ranks}; write name:ranks")
 
 
 def _say(text: str) -> None:
@@ -134,16 +119,6 @@ def _program(words: Sequence[str], threads: int) -> list[str]:
     return [*guard, sys.executable, "-m", "weft", *words]
 
 
-def _mpiexec(ranks: int, hosts: Path | None) -> list[str]:
-    from ..runtime.extras import missing
-
-    beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
-        raise missing("mpi4py", "launch needs mpiexec of an MPI, as in the package mpich, and")
-    return [found, "-n", str(ranks), *(["-f", str(hosts)] if hosts is not None else [])]
-
-
 class Job:
     """One start of all ranks: their lines are passed on, the first that fails is remembered."""
 
@@ -153,6 +128,7 @@ class Job:
         self.failed_at = self.stopping = 0.0  # when the first rank failed, and seconds until all had ended
         self.draining = False
         self.guards: list[int] = []  # processes of ranks on this machine
+        self.started, self.others = False, collections.deque(maxlen=20)  # lines of MPI's launcher itself
 
     def run(self, more: dict[str, str]) -> int:
         """Until all ranks have ended; the exit code."""
@@ -177,6 +153,8 @@ class Job:
             self._stop()
         for reader in readers:
             reader.join(timeout=2)
+        if code and not self.started:
+            sys.stderr.writelines(self.others)  # no rank has come to say anything
         self.stopping = time.monotonic() - self.failed_at if self.failure else 0.0
         if self.draining:
             return TERMINATED
@@ -196,18 +174,21 @@ class Job:
                 self._stop()
 
     def _read(self, source: IO[bytes], target: IO[str]) -> None:
-        """Pass lines of ranks on; what MPI's launcher says of a failure is said better by the guards."""
+        """Pass lines of ranks on; what MPI's launcher says of one that fails is said better by its guard."""
         for raw in source:
             line = raw.decode(errors="replace")
             told = re.match(rf"(?:\[\d+\] )?{MARK} (rank \d+ (.*))", line)
             process = told and re.match(r"is process (\d+) on (\S+)", told[2])
+            self.started = self.started or process is not None
             if process:
                 self.guards += [int(process[1])] if process[2] == socket.gethostname() else []
             elif told:
                 self._note(told[1])
-            elif line.startswith("["):
+            elif re.match(r"\[\d+\]", line):
                 target.write(line)
                 target.flush()
+            else:
+                self.others.append(line)
 
     def _note(self, failure: str) -> None:
         if self.failure is None and not self.draining:

@@ -57,10 +57,10 @@ def measured() -> list[dict[str, Any]]:
 
 
 def _job(ranks: int) -> dict[str, Any]:
-    from .launching import _mpiexec
+    from .starters import mpiexec
 
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    start = _mpiexec(ranks, None) if ranks > 1 else []
+    start = mpiexec(ranks) if ranks > 1 else []
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
     done = subprocess.run(

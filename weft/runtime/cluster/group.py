@@ -91,13 +91,18 @@ class Group:
             self.alike.add(form)
         own, every = np.array(zlib.crc32(form.encode()), np.int64), np.empty(self.size, np.int64)
         byte, started = mpi().BYTE, start(self.communicator)
-        check = self.checks.Iallgather([own, 8, byte], [every, 8, byte])
-        self._finish([check, *started] if isinstance(started, list) else [check, started], form, seconds)
-        if (every != own).any():
+        check, wrong = self.checks.Iallgather([own, 8, byte], [every, 8, byte]), None
+        try:
+            self._finish([check, *started] if isinstance(started, list) else [check, started], form, seconds)
+        except mpi().Exception as error:  # some libraries refuse sizes that differ before we see it
+            wrong = DistributedError(f"{form}: MPI has failed, {error}")
+        if wrong is not None or (every != own).any():
             try:
                 self.compare(form, seconds)
             except DistributedError as error:
-                raise self.watch.fail(error) from None
+                wrong = error
+        if wrong is not None:
+            raise self.watch.fail(wrong)
         if self.calls % 256 == 0:
             self.watch.listen()
 
