@@ -17,13 +17,9 @@ from weft.kernels.pool import Pool
 from weft.kernels.windows.conv import ConvForward, ConvShape
 from weft.kernels.windows.conv_grad import ConvInputGrad, ConvWeightGrad
 from weft.kernels.windows.pooling import AddAtLargest, LargestInWindows, PoolShape, SpreadSums, WindowSums
-from weft.kernels.windows.winograd import (
-    WinogradConv,
-    WinogradWeightGrad,
-    choose_forward,
-    choose_input_grad,
-    choose_weight_grad,
-)
+from weft.kernels.windows.winograd import WinogradConv, WinogradWeightGrad
+from weft.kernels.windows.winograd_choice import choose_forward, choose_input_grad, choose_weight_grad
+from weft.kernels.windows.winograd_panels import WinogradPanels
 from weft.runtime import native
 
 from .native_samples import Plan, words
@@ -233,6 +229,23 @@ def test_winograd(name, what, m):
     outside = WinogradWeightGrad if what == "w" else WinogradConv
     rounding = {2: 4.0, 4: 30.0}[m]
     Problem(WINOGRAD_SHAPES[name]).check(what, tiled(DIRECT[what], outside, m, 16), rounding)
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+@pytest.mark.parametrize("what", ["y", "x"])
+@pytest.mark.parametrize("name", [*WINOGRAD_SHAPES, "some channels at a time"])
+def test_winograd_by_panels(name, what, threads):
+    shape = WINOGRAD_SHAPES.get(name, conv_shape(64, 128, 3, padding=1, image=7, batch=9))
+    near = 4 * 36 * 16 * 32  # bytes: so many transformed weights at once
+    make = lambda *arguments: WinogradPanels(DIRECT[what](*arguments), 4, threads, near)
+    Problem(shape).check(what, make, 30.0)
+
+
+@pytest.mark.parametrize("target", OTHERS)
+@pytest.mark.parametrize("what", ["y", "x"])
+def test_winograd_by_panels_on_older_processors(what, target):
+    make = tiled(DIRECT[what], WinogradPanels, 4, 3)
+    Problem(WINOGRAD_SHAPES["cut tiles"]).check(what, make, 30.0, target=jit.Target.named(target))
 
 
 @pytest.mark.parametrize("target", OTHERS)

@@ -16,7 +16,7 @@ from .conv import ConvShape
 from .folding import FoldLines, Line
 from .pooling import AddAtLargest, LargestInWindows, PoolShape
 from .resampling import ResampleLines, padded_rows
-from .winograd import choose_forward, choose_input_grad, choose_weight_grad
+from .winograd_choice import choose_forward, choose_input_grad, choose_weight_grad
 
 __all__ = ["convolve", "convolve_kernel", "fold", "max_pool", "max_pool_slope", "resample"]
 

@@ -1,4 +1,4 @@
-"""3×3 convolution with stride 1 by Winograd's minimal filtering, and the choice between it and direct tiles.
+"""3×3 convolution with stride 1 by Winograd's minimal filtering (winograd_choice.py decides between it and direct tiles).
 
 F(m×m, 3×3) makes m×m results from a square of m+2 sources: y = Aᵀ[(G w Gᵀ) ⊙ (Bᵀ x B)]A, elementwise in the (m+2)²
 frequencies, so that for each of them the sums over channels are one matrix product. It takes 9m²/(m+2)² times fewer
@@ -12,14 +12,13 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...runtime.switches import switch
-from ..body import Access, Body
+from ..body import Access
 from ..kernel import Kernel
 from ..llvm.builder import Function
 from ..llvm.values import Val
 from ..matmul.pack import fetch
-from .conv import ConvForward, ConvShape, DirectConv, pack
-from .conv_grad import ConvInputGrad, ConvWeightGrad, WeightGradWriter
+from .conv import DirectConv, pack
+from .conv_grad import ConvWeightGrad, WeightGradWriter
 from .conv_tiles import Kind, Panels, Taps, carried, each, even_parts, rank_one
 from .winograd_transforms import (
     Vectors,
@@ -31,7 +30,7 @@ from .winograd_transforms import (
     square,
 )
 
-__all__ = ["choose_forward", "choose_input_grad", "choose_weight_grad"]
+__all__ = ["WinogradConv", "WinogradWeightGrad", "Writer", "tile_count"]
 
 PRODUCT_BYTES = 2048  # registers of one tile of products
 PITCH = 16  # elements between frequencies, so that they do not fall on the same cache lines
@@ -65,8 +64,9 @@ def product(
     right: Val,
     pitches: Sequence[int],
     lanes: int,
+    before: Sequence[Val] = (),
 ) -> list[Val]:
-    """Σ over i < count of left[i · step + offset] · right[i · lanes + pitch …] for all offsets and pitches: a tile."""
+    """`before` + Σ over i < count of left[i · step + offset] · right[i · lanes + pitch …] for all offsets and pitches: a tile."""
     unroll = max(u for u in (1, 2, 4) if u == 1 or (isinstance(count, int) and count % u == 0))
 
     def some(i: Val, acc: list[Val]) -> list[Val]:
@@ -78,9 +78,13 @@ def product(
             )
         return acc
 
-    zero = f.const("f32", 0.0, lanes)
-    times = count // unroll if isinstance(count, int) else count
-    return carried(f, times, [zero] * (len(offsets) * len(pitches)), some)
+    acc = list(before) or [f.const("f32", 0.0, lanes)] * (len(offsets) * len(pitches))
+    return carried(f, count // unroll if isinstance(count, int) else count, acc, some)
+
+
+def tile_count(batch: int, taps: tuple[Taps, Taps], m: int) -> int:
+    """How many squares of m×m results there are."""
+    return batch * -(-taps[0].results // m) * -(-taps[1].results // m)
 
 
 # ------------------------------------------------------------------------------------------- forward and input gradient
@@ -110,7 +114,7 @@ class WinogradConv(Kernel):
         return f"Winograd{self.m},{self.block}|{self.direct.key()}"
 
     def emit(self, f: Function) -> None:
-        writer = _Writer(self, f)
+        writer = Writer(self, f)
         writer.weights()
         f.barrier()
         blocks = -(-self.tiles // self.block)
@@ -126,7 +130,7 @@ class WinogradConv(Kernel):
                 writer.output(t, first + t)
 
 
-class _Writer:
+class Writer:
     """Writes a WinogradConv for one target."""
 
     def __init__(self, kernel: WinogradConv, f: Function) -> None:
@@ -200,10 +204,21 @@ class _Writer:
         f, k = self.f, self.k
         n, h, w = self._tile(number)
         start = f.offset(self.sums, t * k.outer, "f32")
+        following = self._tile(number + 1)
         for o in each(f, 0, k.outer // self.lanes):
+            self._ask(*following, o * self.lanes)
             values = collected(f, k.m + 2, f.offset(start, o * self.lanes, "f32"), self.pitches[1], self.lanes)
             found = square(lambda m: output_transform(f, m), values, k.m + 2)
             self._deliver(found, n, h, w, o * self.lanes)
+
+    def _ask(self, n: Val, h: Val, w: Val, o: Val) -> None:
+        """Ask for what the body reads and writes at some channels of a tile: its pixels lie too far apart to be foreseen."""
+        f, body, m = self.f, self.k.body, self.k.m
+        for access in [*body.loads, *(access for access, _ in body.stores)]:
+            if access.strides[1] and access.strides[2]:
+                start = f.offset(f.arg(access.arg), access.place(f, (n, h, w, o)), access.kind)
+                for a, b in itertools.product(range(m), range(m)):
+                    fetch(f, f.offset(start, a * access.strides[1] + b * access.strides[2], access.kind))
 
     def _deliver(self, values: Iterable[Vectors], n: Val, h: Val, w: Val, o: Val) -> None:
         f, k, m, lanes = self.f, self.k, self.k.m, self.lanes
@@ -311,13 +326,20 @@ class _WeightWriter:
         places = source_places(f, k.direct.x, shape.forward_taps, m, n, h, w, self.zeros)
         to = f.offset(self.sources, t * k.inner, "f32")
         for c in each(f, 0, k.inner // lanes):
+            self._ask(places, c * lanes, k.direct.x.strides[2], 2)
             found = square(lambda x: input_transform(f, x), loaded(f, places, c * lanes, lanes), m + 2)
             spread(f, found, f.offset(to, c * lanes, "f32"), k.pitches[0])
         places = self._results(n, h, w)
         to = f.offset(self.targets, t * lanes, "f32")
         for o in each(f, 0, k.outer // lanes):
+            self._ask(places, o * lanes, k.direct.y.strides[2], 0)
             found = square(lambda y: output_adjoint(f, y), loaded(f, places, o * lanes, lanes), m)
             spread(f, found, f.offset(to, o * (k.block * lanes), "f32"), k.pitches[1])
+
+    def _ask(self, places: list[list[Val]], offset: Val, column: int, first: int) -> None:
+        """Ask for the pixels of the next tile, from those of this one; the first columns are the last of this tile."""
+        for place in (p for row in places for p in row[first:]):
+            fetch(self.f, self.f.offset(place, offset + self.k.m * column, "f32"))
 
     def _results(self, n: Val, h: Val, w: Val) -> list[list[Val]]:
         """The addresses of the m×m pixels of y from (h, w) on; zeros for those outside."""
@@ -392,74 +414,3 @@ class _WeightWriter:
         values = collected(f, k.m + 2, start, pitch, lanes)
         to = f.offset(f.arg(k.workspace_word), (vector * (9 * k.inner) + channel) * lanes, "f32")
         spread(f, square(lambda s: kernel_adjoint(f, s), values, k.m + 2), to, k.inner * lanes)
-
-
-# ------------------------------------------------------------------------------------------- choice
-
-BLOCKS, WEIGHT_BLOCK = (32, 16, 8), 64  # tiles
-TYPICAL_THREADS = 2  # results round differently by size of tile: it is chosen for these, on any number of threads
-GAIN = {2: 1.8, 4: 2.85}  # measured on large images, over direct tiles at the peak of the processor
-
-
-def tile_count(batch: int, taps: tuple[Taps, Taps], m: int) -> int:
-    return batch * -(-taps[0].results // m) * -(-taps[1].results // m)
-
-
-def best_tile(shape: ConvShape, kind: str, taps: tuple[Taps, Taps], threads: int) -> int:
-    """The m of the fastest F(m×m, 3×3) for results and sources as in `taps`; 0 where direct tiles are faster."""
-    allowed = switch("WEFT_WINOGRAD") != "0" and kind == "f32" and shape.groups == 1
-    fits = shape.kernel == (3, 3) and shape.stride == (1, 1) and shape.dilation == (1, 1)
-    if not (allowed and fits and shape.inputs % 16 == shape.outputs % 16 == 0):
-        return 0
-    inside = [sum(t.count(r) for r in range(t.results)) / (3 * t.results) for t in taps]
-    speed = {0: 1 / max(inside[0] * inside[1], 0.1)}
-    for m, gain in GAIN.items():
-        tiles = tile_count(shape.batch, taps, m)
-        used = shape.batch * taps[0].results * taps[1].results / (tiles * m * m)
-        busy = min(1.0, -(-tiles // BLOCKS[-1]) / threads)
-        speed[m] = gain * used * busy * tiles / (tiles + 8)  # transforming the weights costs about 8 tiles
-    return max(speed, key=lambda m: speed[m])
-
-
-def faster(direct: DirectConv, shape: ConvShape, threads: int) -> Kernel:
-    """The kernel itself or a WinogradConv that computes the same."""
-    m = best_tile(shape, direct.kind, direct.taps, TYPICAL_THREADS)
-    if m == 0:
-        return direct
-    tiles = tile_count(shape.batch, direct.taps, m)
-    return WinogradConv(direct, m, next((b for b in BLOCKS if tiles >= b * threads), BLOCKS[-1]))
-
-
-def choose_forward(
-    shape: ConvShape,
-    x: Access,
-    weight: Access,
-    body: Body,
-    workspace_word: int,
-    scratch_word: int,
-    threads: int = 2,
-) -> Kernel:
-    """The faster kernel for y of x and w: ConvForward or WinogradConv."""
-    return faster(ConvForward(shape, x, weight, body, workspace_word, scratch_word), shape, threads)
-
-
-def choose_input_grad(
-    shape: ConvShape,
-    y: Access,
-    weight: Access,
-    body: Body,
-    workspace_word: int,
-    scratch_word: int,
-    threads: int = 2,
-) -> Kernel:
-    """The faster kernel for x of y and w: ConvInputGrad or WinogradConv."""
-    return faster(ConvInputGrad(shape, y, weight, body, workspace_word, scratch_word), shape, threads)
-
-
-def choose_weight_grad(
-    shape: ConvShape, x: Access, y: Access, body: Body, workspace_word: int, scratch_word: int
-) -> Kernel:
-    """The faster kernel for w of x and y: ConvWeightGrad or WinogradWeightGrad."""
-    direct = ConvWeightGrad(shape, x, y, body, workspace_word, scratch_word)
-    m = best_tile(shape, x.kind, shape.forward_taps, 1)
-    return WinogradWeightGrad(direct, m, WEIGHT_BLOCK) if m else direct
