@@ -293,27 +293,37 @@ def _shaken(flow: Any) -> Any:
     return flow
 
 
+@weft.no_grad()
+def _placed(map: flows.Radial) -> flows.Radial:
+    """Its centre somewhere in the plane; all near 0 they would be one map."""
+    map.values[:2].copy_(weft.randn(2))
+    return map
+
+
 PLANE: dict[str, tuple[Callable[[], Any], float]] = {
     "mixture of 30 Gaussians": (lambda: Mixture(30), 0.02),
-    "planar flow, 64 maps": (lambda: _flow(*(flows.Planar(2).inv for _ in range(64))), 0.005),
-    "radial flow, 64 maps": (lambda: _flow(*(flows.Radial(2).inv for _ in range(64))), 0.01),
-    "Sylvester flow, 32 maps": (lambda: _flow(*(flows.Sylvester(2, 2).inv for _ in range(32))), 0.005),
+    "planar flow, 128 maps": (lambda: _flow(*(flows.Planar(2).inv for _ in range(128))), 0.02),
+    "radial flow, 128 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(128))), 0.03),
+    "Sylvester flow, 64 maps": (lambda: _flow(*(flows.Sylvester(2, 2).inv for _ in range(64))), 0.03),
     "NICE": (lambda: _ended(_shaken(flows.NICE(2, (64, 64), 16, "gaussian"))), 0.001),
     "RealNVP": (lambda: _ended(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.001),
-    "MAF": (lambda: _ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, batch_norm=False)), 0.001),
+    "MAF": (
+        lambda: _ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False)),
+        0.001,
+    ),
     "neural spline": (
         lambda: _ended(flows.NeuralSplineFlow(2, (64, 64), 4, bins=16, kind="autoregressive", bound=4.0)),
         0.005,
     ),
-    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (64, 64), 16, bound=0.97)), 0.003),
+    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (16, 16), 32, bound=0.99)), 0.005),
     "continuous flow": (
         lambda: _ended(flows.ContinuousFlow(2, (64, 64), method="rk4", options={"num_steps": 8})),
-        0.003,
+        0.01,
     ),
     "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003),
     "DDPM (bound)": (
         lambda: diffusion.DDPM(
-            diffusion.PointNetwork(2, 64, 3, outputs=4),
+            diffusion.PointNetwork(2, 128, 3, outputs=4),
             (2,),
             "cosine",
             1000,
