@@ -138,14 +138,14 @@ class GeneratorError(WeftError, RuntimeError):
 class MissingNameError(WeftError, AttributeError):
     """A name that a module does not have; what may be meant is looked for when the error is read."""
 
-    def __init__(self, owner: str, name: str) -> None:
-        super().__init__(owner, name)
-        self.name = name  # also keeps Python from looking for a similar name of its own
+    def __init__(self, owner: str, *name: str) -> None:  # programs raise type(error)(text) anew
+        super().__init__(owner, *name)
+        self.name = name[0] if name else None  # also keeps Python from looking for a similar name of its own
 
     def __str__(self) -> str:
         from .runtime.missing import explained
 
-        return explained(*self.args)
+        return explained(*self.args) if len(self.args) == 2 else " ".join(map(str, self.args))
 
 
 class MissingImportError(WeftError, ImportError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,13 @@ ndarray = np.ndarray
 
 class Borders:
     """The part of `Tensor` that answers to others; its memory and its history are those of `Tensor`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ("array", "node"):  # without them no operation could reach the memory
+            if name in cls.__dict__ and cls.__module__.partition(".")[0] != "weft":
+                delattr(cls, name)
+                warnings.warn(f"{cls.__name__}.{name} is left out: {name!r} is Weft's own there", stacklevel=2)
 
     # ------------------------------------------------------------------------------ NumPy
     def numpy(self, *, force: bool = False) -> ndarray:

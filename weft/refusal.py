@@ -16,7 +16,7 @@ import numpy as np
 
 from .errors import ArgumentError, IndexRangeError, LinAlgError, OptionError, OutOfMemoryError, WeftError
 
-__all__ = ["described", "guard_methods", "guarded", "need_bounded", "need_flag", "reword"]
+__all__ = ["described", "factors_last", "guard_methods", "guarded", "need_bounded", "need_flag", "reword", "rewritten"]
 
 MANY = 1 << 24
 RAISE = opcode.opmap["RAISE_VARARGS"]
@@ -31,6 +31,45 @@ CLASSES: tuple[tuple[type[Exception], type[WeftError]], ...] = (
 )
 
 
+# Names of NumPy's that PyTorch takes in place of its own. They cost nothing to whoever writes PyTorch's.
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+NUMBERS = (bool, int, float, complex, np.generic)
+# Numbers that programs before PyTorch 1.5 wrote before the tensors, `x.add_(-lr, g)`, under the names that they have now.
+FACTORS = {
+    **dict.fromkeys(("add", "sub", "subtract"), ("alpha",)),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), ("beta", "alpha")),
+}
+
+
+def rewritten(
+    error: Exception, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]] | None:
+    """The arguments as they are written now, if a call failed because they were in NumPy's or in an older form; else None."""
+    if not isinstance(error, TypeError):
+        return None
+    if not kwargs.keys().isdisjoint(NUMPY_NAMES) and "keyword" in str(error):
+        return args, {NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+    if "positional argument" in str(error):
+        return factors_last(name.rstrip("_"), args, kwargs)
+    return None
+
+
+def factors_last(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]] | None:
+    """(x, −lr, g) as (x, g) with alpha = −lr; None where that is not what was meant."""
+    names = FACTORS.get(name, ())
+    numbers = [arg for arg in args if isinstance(arg, NUMBERS)]
+    tensors = [arg for arg in args if not isinstance(arg, NUMBERS)]
+    needed = 2 if names == ("alpha",) else 3
+    if (
+        not 0 < len(numbers) <= len(names)
+        or len(tensors) != needed
+        or any(isinstance(x, NUMBERS) for x in args[1 - needed :])
+    ):
+        return None
+    return tensors, {**kwargs, **dict(zip(names, numbers, strict=False))}
+
+
 def guarded(function: Callable, name: str) -> Callable:
     """`function`, whose errors are Weft's whatever it is given."""
 
@@ -39,6 +78,9 @@ def guarded(function: Callable, name: str) -> Callable:
         try:
             return function(*args, **kwargs)
         except Exception as error:
+            again = rewritten(error, name, args, kwargs)
+            if again is not None:
+                return public(*again[0], **again[1])
             reword(error, name, args, kwargs)
             raise
 

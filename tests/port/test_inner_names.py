@@ -38,6 +38,19 @@ torch.distributed.tensor: DTensor Shard Replicate distribute_tensor
 torch.distributed.tensor.parallel: ColwiseParallel parallelize_module
 torch.distributed.checkpoint.state_dict: get_model_state_dict
 torch.distributed.fsdp: FullyShardedDataParallel MixedPrecisionPolicy fully_shard
+torch: torch _check _foreach_rsqrt_
+torch.cuda: _initialized
+torch.serialization: DEFAULT_PROTOCOL
+torch.nn.parameter: UninitializedTensorMixin
+torch.nn.modules: CrossMapLRN2d
+torch.nn.parallel.scatter_gather: scatter gather scatter_kwargs
+torch.optim.optimizer: ParamsT required
+torch.utils.cpp_extension: load load_inline CUDA_HOME CUDAExtension BuildExtension
+torch.utils.data._utils.collate: np_str_obj_array_pattern default_collate
+torch.utils.data._utils.worker: _generate_state
+torch.fx.experimental.proxy_tensor: get_proxy_mode
+torch._C: _has_xpu _has_cuda
+torch._subclasses.fake_tensor: is_fake FakeTensor FakeTensorMode unset_fake_temporarily
 torch.nn.attention.flex_attention: AuxRequest AuxOutput
 torch._dynamo.eval_frame: OptimizedModule
 torchvision.models: ResNet18_Weights VGG16_Weights get_model_weights

@@ -197,7 +197,7 @@ class ModuleDict(Module):
     weft.Size([26])
     """
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | ModuleDict | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
         if modules is not None:  # subclasses have an `update` of their own
             self.update(modules)
@@ -237,12 +237,12 @@ class ModuleDict(Module):
     def items(self) -> Iterable[tuple[str, Module]]:
         return self._modules.items()
 
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+    def update(self, modules: Mapping[str, Module] | ModuleDict | Iterable[tuple[str, Module]]) -> None:
         if not isinstance(modules, Iterable):
             raise ArgumentError(
                 f"ModuleDict.update should be called with an iterable of pairs, got {type(modules).__name__}"
             )
-        for key, module in modules.items() if isinstance(modules, Mapping) else modules:
+        for key, module in modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules:
             self[key] = module
 
 

@@ -113,6 +113,9 @@ class UninitializedBuffer(UninitializedParameter):
         return super().__new__(cls, False, device, dtype)
 
 
+UninitializedTensorMixin = UninitializedParameter  # PyTorch's name for what both have in common
+
+
 def is_lazy(value: Any) -> bool:
     """Whether a parameter or buffer still waits for its shape."""
     return isinstance(value, UninitializedParameter)

@@ -114,6 +114,9 @@ class Optimizer(StateHolder):
     def param_groups(self, groups: list[Group]) -> None:
         self.__dict__["param_groups"] = groups
 
+    def _patch_step_function(self) -> None:
+        """Nothing to do: steps have hooks since their class was made. Classes that never call `__init__` call this."""
+
     def _has_own_step(self) -> bool:
         return type(self).step is not Optimizer.step
 

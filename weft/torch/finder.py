@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import pkgutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from ..errors import MissingImportError, WeftError
 from ..runtime.lazy import _imports_names
 from ..tensor import Tensor
 from . import leaks, wanting
-from .spaces import READ_WHOLE, ROOTS, homes_of
+from .spaces import READ_WHOLE, ROOTS, homes_of, parts_of
 from .version import VERSIONS
 
 __all__ = ["Alias", "MissingTorchModuleError", "MissingTorchNameError", "install", "installed", "is_installed"]
@@ -33,11 +34,13 @@ REFUSED = "weft.torch.refused"
 class MissingTorchNameError(WeftError, AttributeError):
     """A name that PyTorch may have and Weft has not."""
 
-    def __init__(self, owner: str, name: str) -> None:
-        super().__init__(owner, name)
-        self.name = name
+    def __init__(self, owner: str, *name: str) -> None:  # libraries raise type(error)(text) anew
+        super().__init__(owner, *name)
+        self.name = name[0] if name else None
 
     def __str__(self) -> str:
+        if len(self.args) != 2:
+            return " ".join(map(str, self.args))
         owner, name = self.args
         reason = wanting.explanation(f"{owner}.{name}")
         return f"module {owner!r}, answered by Weft, has no attribute {name!r}" + (f": {reason}" if reason else "")
@@ -92,8 +95,19 @@ class Alias(ModuleType):
         raise kind(self.__name__, name)
 
     def __dir__(self) -> list[str]:
-        listed = {name for home in self.__homes__ for name in dir(importlib.import_module(home))}
-        return sorted({*listed, *self.__dict__})
+        listed = {name for home in self.__homes__ for name in _names(importlib.import_module(home))}
+        return sorted({*(listed - _modules(self.__homes__)), *parts_of(self.__name__), *self.__dict__})
+
+
+def _names(home: ModuleType) -> list[str]:
+    """The names of a module but for other modules that it happens to use."""
+    return [name for name in dir(home) if not isinstance(home.__dict__.get(name), ModuleType)]
+
+
+def _modules(homes: Sequence[str]) -> set[str]:
+    """The modules that lie in packages of Weft's, which programs of PyTorch do not know."""
+    paths = [getattr(importlib.import_module(home), "__path__", ()) for home in homes]
+    return {found.name for path in paths for found in pkgutil.iter_modules(path)} | {"weft"}
 
 
 def _is_weft(module: ModuleType) -> bool:
@@ -122,6 +136,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if module.__name__ in READ_WHOLE:
                 names |= {name: getattr(found, name) for name in dir(found) if not name.startswith("_")}
             vars(module).update({name: value for name, value in names.items() if not isinstance(value, ModuleType)})
+        if module.__name__ == "torch":
+            vars(module)["torch"] = module  # PyTorch's own file says `import torch` too, and libraries found it
         if module.__name__ in VERSIONS:
             vars(module)["__version__"] = VERSIONS[module.__name__]
 
@@ -170,7 +186,7 @@ def uninstall() -> None:
         if not is_installed():
             return
         sys.meta_path.remove(_finder)
-        del Tensor._make_subclass
+        del Tensor._make_subclass  # type: ignore[attr-defined]
         for name in _taken():
             del sys.modules[name]
         sys.modules.update(_before)

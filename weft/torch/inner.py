@@ -238,6 +238,8 @@ class Future:
         self._then: list[Callable] = []
         self._done = False
 
+    __class_getitem__ = classmethod(types.GenericAlias)
+
     def done(self) -> bool:
         """Whether it has come."""
         return self._done
@@ -404,6 +406,7 @@ def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newli
 
 
 # ------------------------------------------------------------------------------------------------ torch.hub
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # element types that a batch leaves as they are
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 MAP_LOCATION = Any
 _collate_fn_t = Callable[[list[Any]], Any]

@@ -13,7 +13,7 @@ import numpy as np
 
 import weft
 
-from ..dtypes import COMPLEX, FLOAT, dtype
+from ..dtypes import COMPLEX, FLOAT, INTEGER, dtype
 from ..errors import DtypeError
 from ..storage import Storage
 
@@ -60,6 +60,8 @@ float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = (
 )
 float4_e2m1fn_x2, complex32 = Named("float4_e2m1fn_x2", FLOAT, 1), Named("complex32", COMPLEX, 4)
 chalf = complex32
+qint8, quint8 = Named("qint8", INTEGER, 1), Named("quint8", INTEGER, 1)
+qint32, quint4x2, quint2x4 = Named("qint32", INTEGER, 4), Named("quint4x2", INTEGER, 1), Named("quint2x4", INTEGER, 1)
 
 # torch.storage: memory has no class for each element type here, so that one class answers for all of them.
 UntypedStorage = StorageBase = Storage

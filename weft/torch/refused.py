@@ -15,7 +15,8 @@ class Refused:
     def __init__(self, *args: Any, **options: Any) -> None:
         raise UnsupportedError(
             f"{type(self).__name__}: this part of PyTorch is not here. Ranks share batches and parameters "
-            "(weft.nn.parallel); weft.train.Trainer writes checkpoints that any number of ranks reads"
+            "(weft.nn.parallel); weft.train.Trainer writes checkpoints that any number of ranks reads; there are no "
+            "quantised integers (weft.bfloat16 halves memory)"
         )
 
 

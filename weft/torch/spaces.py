@@ -10,21 +10,21 @@ import functools
 import importlib.util
 import re
 
-__all__ = ["READ_WHOLE", "ROOTS", "SPACES", "homes_of"]
+__all__ = ["READ_WHOLE", "ROOTS", "SPACES", "homes_of", "parts_of"]
 
 ROOTS = ("torch", "torchvision", "torchaudio", "functorch")
 
 READ_WHOLE = ("torchvision.models", "torch.optim", "torch.nn")  # programs look names up in `__dict__`
 SPACES = """
-torch: torch.shims.top, torch.kinds, torch.shims.named, weft
+torch: torch.shims.top, torch.checks, torch.foreach, torch.kinds, torch.shims.named, weft
 torch.{autograd,distributions,fft,func,linalg,masked,optim,signal,sparse,special,testing,utils}: *
 torch.distributed: torch.shims.distributed, distributed
-torch.nn: nn
+torch.nn: nn, torch.shims.nn
 torch.{functional,autograd.grad_mode,tensor,_tensor}: weft
 torch.random: torch.shims.top, weft
 torch.{version,types,_six,_utils,overrides,torch_version}: torch.shims.small, torch.inner, torch.version, weft
 torch.{_dynamo,compiler,fx,_compile,_dynamo.config,fx.proxy,compiler.config}: torch.shims.dynamo, torch.inner
-torch.fx.{graph,graph_module,node,experimental,experimental.proxy_tensor,_symbolic_trace,interpreter}: torch.shims.dynamo, torch.inner
+torch.fx.{graph,graph_module,node,experimental,experimental.proxy_tensor,_symbolic_trace,interpreter}: torch.shims.dynamo, torch.inner, torch.tooling
 torch._dynamo.{_trace_wrapped_higher_order_op,eval_frame,exc,utils}: torch.shims.dynamo, torch.inner
 torch._inductor: torch.shims.dynamo
 torch.{_inductor.config,_functorch.config,_functorch}: torch.shims.backends
@@ -58,6 +58,7 @@ torch.distributed.{tensor._utils,tensor.placement_types,tensor.experimental,_com
 torch.distributed.checkpoint: torch.refused
 torch.distributed.checkpoint.{hf_storage,state_dict,state_dict_loader,state_dict_saver,filesystem,default_planner}: torch.refused
 torch.distributed.checkpoint.{metadata,planner,stateful,storage,format_utils}: torch.refused
+torch.{ao,ao.quantization,ao.nn,quantization}: torch.refused
 torch.distributed.constants: torch.shims.distributed
 torch.distributed.{elastic,elastic.multiprocessing,elastic.multiprocessing.errors}: torch.shims.distributed
 torch.distributions.{kl,utils,constraints,transforms,constraint_registry}: distributions.*, torch.inner, distributions
@@ -68,7 +69,7 @@ torch.distributions.{half_cauchy,half_normal,inverse_gamma,kumaraswamy,lkj_chole
 torch.distributions.{lowrank_multivariate_normal,mixture_same_family,multinomial,negative_binomial,studentT,weibull}: distributions
 torch.distributions.{von_mises,wishart,generalized_pareto}: distributions
 torch.nn.{functional,init,utils,parameter}: nn.*
-torch.nn.modules: nn.modules, nn
+torch.nn.modules: nn.modules, nn, torch.shims.nn
 torch.nn.modules.{activation,adaptive,distance,linear,padding,transformer}: nn.modules.*, nn
 torch.nn.modules.{batchnorm,conv,dropout,loss}: torch.shims.nn, nn.modules.*, nn
 torch.nn.modules.{container,lazy}: nn.*, nn
@@ -78,8 +79,9 @@ torch.nn.modules.utils: torch.shims.nn
 torch.nn.{common_types,attention,attention.bias,_reduction,backends}: torch.shims.nn
 torch.nn.attention.flex_attention: torch.shims.flex_attention
 torch.nn.{grad,quantizable}: nn.*
-torch.nn.parallel: nn.parallel, nn.data_parallel
-torch.nn.parallel.{data_parallel,distributed,replicate,scatter_gather,parallel_apply}: nn.parallel.*, nn.parallel, nn.data_parallel
+torch.nn.parallel: nn.parallel, nn.data_parallel, torch.parallel
+torch.nn.parallel.{data_parallel,distributed}: nn.parallel.*, nn.parallel, nn.data_parallel
+torch.nn.parallel.{replicate,scatter_gather,parallel_apply}: torch.parallel
 torch.nn.utils.{rnn,parametrize,parametrizations,fusion,init,clip_grad,convert_parameters,prune}: nn.utils.*
 torch.nn.utils.{weight_norm,spectral_norm,stateless}: nn.utils.*, func
 torch.optim.{lr_scheduler,swa_utils}: optim.*
@@ -89,8 +91,9 @@ torch.signal.windows: signal.windows
 torch.utils.data: utils.data, torch.datapipes
 torch.utils.data.{datapipes,datapipes.iter,datapipes.map,graph}: torch.datapipes
 torch._tensor_str: torch.inner
-torch.utils.data.{dataloader,dataset,sampler,distributed,_utils,_utils.collate,_utils.worker,_utils.fetch}: utils.data, torch.inner
+torch.utils.data.{dataloader,dataset,sampler,distributed,_utils,_utils.collate,_utils.worker,_utils.fetch}: utils.data, torch.inner, torch.tooling
 torch.utils.{weak,_foreach_utils,_contextlib,_python_dispatch}: torch.inner
+torch.{_subclasses,_subclasses.fake_tensor,_subclasses.functional_tensor,utils.cpp_extension}: torch.tooling, torch.inner
 torch.utils.checkpoint: torch.shims.checkpoint
 torch.utils.{tensorboard,tensorboard.writer,tensorboard.summary}: train.tensorboard
 torch.utils._pytree: torch.shims.pytree, utils.pytree
@@ -142,6 +145,12 @@ def homes_of(name: str) -> tuple[str, ...]:
     homes = _rows().get(name) or ((f"{WHOLE[root]}.{rest}",) if root in WHOLE and rest else ())
     full = ("weft" if home == "weft" else f"weft.{home}" for home in homes)
     return tuple(home for home in full if _exists(home))
+
+
+def parts_of(name: str) -> set[str]:
+    """The last parts of the modules right below a module of PyTorch's, as far as Weft has them."""
+    below = (full.removeprefix(f"{name}.") for full in _rows() if full.startswith(f"{name}."))
+    return {part for part in below if "." not in part and homes_of(f"{name}.{part}")}
 
 
 @functools.cache

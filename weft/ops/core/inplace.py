@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import AutogradError, DtypeError, ShapeError
-from ...refusal import reword
+from ...refusal import reword, rewritten
 from ...tape.interpreter import chosen, interpreter_of
 from ...tape.modes import FORWARD, NEVER, mode
 from ...tensor import Tensor
@@ -28,6 +28,9 @@ def in_place(function: Callable, name: str) -> Callable:
         try:
             return update(self, function, args, kwargs, name)
         except Exception as error:
+            again = rewritten(error, name, (self, *args), kwargs)
+            if again is not None and again[0][0] is self:
+                return method(*again[0], **again[1])
             reword(error, name, (self, *args), kwargs)
             raise
 

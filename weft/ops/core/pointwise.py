@@ -11,8 +11,8 @@ from numpy import ndarray
 
 from ... import dtypes
 from ...dtypes import BOOL, COMPLEX, FLOAT, dtype
-from ...errors import DtypeError, WeftError
-from ...refusal import reword
+from ...errors import ArgumentError, DtypeError, WeftError
+from ...refusal import factors_last, reword
 from ...tape import tape
 from ...tape.adjoint import by_adjoint
 from ...tape.modes import Taken, mode, switches
@@ -273,7 +273,12 @@ class Elementwise(Primitive, abstract=True):
             return in_place(function, name)
         takes_numbers = self.numbers != "none"
 
-        def method(self: Tensor, other: Any, **kwargs: Any) -> Tensor:
+        def method(self: Tensor, other: Any, *more: Any, **kwargs: Any) -> Tensor:
+            if more:  # x.add_(−lr, g), as it was written before PyTorch 1.5
+                found = factors_last(name.rstrip("_"), (self, other, *more), kwargs)
+                if found is None:
+                    raise ArgumentError(f"{name}: expected one argument by position, got {len(more) + 1}")
+                (_, other), kwargs = found
             if not kwargs and self._interpreter is None:
                 a = self.array
                 kind = a.dtype

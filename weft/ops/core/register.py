@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import ArgumentError, AutogradError, DtypeError, ShapeError
-from ...refusal import guarded, reword
+from ...refusal import guarded, reword, rewritten
 from ...tape.modes import mode
 from ...tensor import Tensor
 from .inplace import in_place, write
@@ -104,6 +104,9 @@ def explained(function: Callable, name: str) -> Callable:
             reword(error, name, args, kwargs)
             raise
         except Exception as error:
+            again = rewritten(error, name, args, kwargs)
+            if again is not None:
+                return public(*again[0], **again[1])
             reword(error, name, args, kwargs)
             raise
 
@@ -127,6 +130,9 @@ def with_out(body: Callable, name: str, demand: bool | str = True) -> Callable:
                 )
             return write_out(out, result, name)
         except Exception as error:
+            again = rewritten(error, name, args, kwargs)
+            if again is not None:
+                return public(*again[0], out=out, **again[1])
             reword(error, name, args, kwargs)
             raise
 

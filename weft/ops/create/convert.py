@@ -90,7 +90,7 @@ def _dtype_of(args: tuple[Any, ...], given: Any, current: dtype) -> dtype:
             wanted = arg.dtype
         elif isinstance(arg, (str, device)) or arg.__class__ is int:
             usable(arg)
-        elif not isinstance(arg, bool):  # non_blocking and copy, given by position
+        elif arg is not None and not isinstance(arg, bool):  # non_blocking and copy, given by position
             wanted = dtypes.as_dtype(arg)
     return current if wanted is None else dtypes.as_dtype(wanted)
 

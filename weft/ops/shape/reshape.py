@@ -164,14 +164,14 @@ def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) 
     return EXPAND(self, shape=tuple(shape))
 
 
-@operation(inplace=change_geometry("unsqueeze"), quick=True)
+@operation(inplace=change_geometry("unsqueeze"))
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A new dimension of size 1 at position `dim`."""
     at = wrap_dim(dim, input.ndim + 1, "unsqueeze")
     return VIEW(input, shape=(*input.shape[:at], 1, *input.shape[at:]))
 
 
-@operation(inplace=change_geometry("squeeze"), quick=True)
+@operation(inplace=change_geometry("squeeze"))
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without the dimensions of size 1 (or only those given)."""
     dims = wrap_dims(dim, input.ndim, "squeeze")

@@ -26,6 +26,8 @@ def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs:
     return func(*args, **(kwargs or {}))
 
 
+_has_cuda = _has_xpu = _has_mps = _has_mtia = False
+_has_mkldnn = _has_distributed = True
 DisableTorchFunctionSubclass = DisableTorchFunction = contextlib.nullcontext
 _VariableFunctions = weft
 
@@ -42,6 +44,11 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
             device = value
     device = weft.device(device) if device is not None else None
     return device, kind, bool(kwargs.get("non_blocking")), kwargs.get("memory_format")
+
+
+def _are_functorch_transforms_active() -> bool:
+    """False: what a transform hands to Python are tensors like all others."""
+    return False
 
 
 def _cuda_isCurrentStreamCapturing() -> bool:

@@ -173,3 +173,4 @@ def get_rng_state_all() -> list[Any]:
 
 
 set_rng_state = set_rng_state_all = _nothing
+_initialized = False  # what libraries ask before they keep a card's random state

@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import Any
 
 from ... import nn
+from ...nn import LocalResponseNorm
 from ...nn.modules import batchnorm, conv, dropout, loss, pool
 from ...tape.holders import global_hooks
 
@@ -35,6 +36,9 @@ def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
 
     parse.__name__ = name
     return parse
+
+
+CrossMapLRN2d = LocalResponseNorm  # the same formula, written in C in the first PyTorch
 
 
 _single, _pair, _triple, _quadruple = (

@@ -1,6 +1,15 @@
-"""`torch.optim.optimizer`: the word with which optimisers of others say that a value must be given."""
+"""`torch.optim.optimizer`: words that optimisers of others import."""
 
-__all__ = ["required"]
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import weft
+
+__all__ = ["ParamsT", "required"]
+
+ParamsT = Iterable[weft.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, weft.Tensor]]
 
 
 class _Required:

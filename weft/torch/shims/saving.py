@@ -23,12 +23,13 @@ from ...io.errors import MagicError, UnsafePickleError
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
+DEFAULT_PROTOCOL = 2
 MAGIC = b"weft pickle 1\n"
 OURS = ("weft.", "collections.", "numpy.", "ml_dtypes.")  # without these no tensor could be made
 _safe: list[Any] = []
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, **options: Any) -> None:
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEFAULT_PROTOCOL, **options: Any) -> None:
     """Write anything that Python can pickle; trees of tensors become one of Weft's files, which are never code."""
     try:
         weft.save(obj, f)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import weft
@@ -46,6 +46,7 @@ __all__ = [
     "typename",
 ]
 
+DeviceObjType = weft.device
 memory_format = layout = str  # Weft's are plain words
 sparse_csc, sparse_bsr, sparse_bsc, jagged = "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"  # named, never made
 channels_last_3d = "channels_last_3d"
@@ -173,22 +174,6 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 def is_vulkan_available() -> bool:
     """False."""
     return False
-
-
-def _foreach(name: str) -> Callable:
-    def each(tensors: Sequence[Any], *others: Any, **options: Any) -> Any:
-        columns = [other if isinstance(other, (list, tuple)) else [other] * len(tensors) for other in others]
-        return [getattr(x, name)(*row, **options) for x, *row in zip(tensors, *columns, strict=True)]
-
-    each.__name__, each.__doc__ = f"_foreach_{name}", f"`Tensor.{name}` of each tensor of a list."
-    return each
-
-
-_NAMES = (
-    "add sub mul div neg sqrt abs exp log pow lerp addcmul addcdiv reciprocal sign clamp_min clamp_max maximum minimum"
-)
-for _name in [*_NAMES.split(), "norm", "zero_", "copy_", *(f"{_word}_" for _word in _NAMES.split())]:
-    globals()[f"_foreach_{_name}"] = _foreach(_name)
 
 
 def _shape_as_tensor(x: Any) -> Any:
