@@ -22,8 +22,6 @@ class CifarSettings(DDPMSettings):
 
     epochs: int = 40
     width: int = 96
-    multiples: tuple[int, ...] = (1,)
-    patch: int = 4
     holdout: int = 1000
     limit: int | None = option(10_000, "use only so many training and test images", at_least=1)
 

@@ -41,13 +41,13 @@ AT_ONCE = 500  # samples drawn together
 class GreySettings(TrainSettings):
     """Settings of diffusions of images of 28×28 levels of grey."""
 
-    epochs: int = 30
+    epochs: int = 14
     batch_size: int = 128
     lr: float = 2e-3
-    width: int = option(32, "channels of the U-Net's finest maps, in fours", at_least=4)
-    multiples: tuple[int, ...] = option((1, 2), "channels of each size of maps, as multiples of the width", at_least=1)
+    width: int = option(64, "channels of the U-Net's finest maps, in fours", at_least=4)
+    multiples: tuple[int, ...] = option((1,), "channels of each size of maps, as multiples of the width", at_least=1)
     blocks: int = option(1, "residual blocks at each size of maps, one more on the way up", at_least=1)
-    patch: int = option(2, "side of the squares of pixels that enter as channels", at_least=1)
+    patch: int = option(4, "side of the squares of pixels that enter as channels", at_least=1)
     normals: int = option(
         2, "normal densities of a pixel's levels beside black; 0: the network says v itself", at_least=0
     )
