@@ -71,6 +71,10 @@ class FewImages(Recipe):
         """Weak and strong augmentation."""
         return None, None
 
+    def descent(self, settings: Any, steps: int) -> dict[str, Any]:
+        """Optimiser and schedule of a training of so many steps."""
+        return descent(settings.lr, steps)
+
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:
         settings = run.settings
         train, tested = self.images(settings, run.root)
@@ -114,7 +118,7 @@ class FewImages(Recipe):
             seed=seed,
         )
         weft.manual_seed(seed)
-        task = self.method(settings, loader, descent(settings.lr, settings.steps))
+        task = self.method(settings, loader, self.descent(settings, settings.steps))
         trainer = Trainer(max_steps=settings.steps, run_folder=False, progress=False)
         history = trainer.fit(task, loader)
         few = tuple(x[weft.tensor(labelled)] for x in train)
@@ -127,7 +131,7 @@ class FewImages(Recipe):
         """The error of the same network that learns from labelled images alone, seen in weak views."""
         weak, _ = self.views(settings)
         weft.manual_seed(seed)
-        task = Classification(self.network(settings), **descent(settings.lr, steps))
+        task = Classification(self.network(settings), **self.descent(settings, steps))
         size = min(SUPERVISED_BATCH, len(train[1]))
         change = None if weak is None else lambda batch, generator: (weak(batch[0], generator), batch[1])
         loader = DataLoader(
