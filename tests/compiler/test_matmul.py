@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from weft.kernels.body import Access, Body, Step
 from weft.kernels.llvm import jit
+from weft.kernels.llvm.target import Caches
 from weft.kernels.llvm.values import OF_NUMPY
 from weft.kernels.matmul.product import Product, Tiling
 from weft.runtime import native
@@ -449,6 +450,24 @@ def test_operands_that_threads_copy_together(rng, target, dtype, m, n, k, layout
         found.append(c)
     close(found[0], a, b)
     assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 203, 128), (145, 200, 150)])
+def test_rows_that_stay_near(rng, monkeypatch, far, m, n, k):
+    """A gradient of weights, done for some rows at a time where the second level of the cache is small: the same bits."""
+    a, b = matrix(rng, (), m, k, np.float32, "F"), matrix(rng, (), k, n, np.float32)
+    usual = np.zeros((m, n), np.float32)
+    run(Product("f32", (), m, n, k, strides(a), strides(b), plain("f32", usual)), [a, b, usual])
+    small = replace(HOST, caches=Caches(1 << 12, 1 << 12, 1 << 20), far=far)
+    monkeypatch.setattr(jit.Target, "host", staticmethod(lambda: small))
+    for threads in (1, 2, 3):
+        c, whole = guarded(usual, np.nan)
+        product = Product("f32", (), m, n, k, strides(a), strides(b), plain("f32", c))
+        assert Tiling.of(product, small).in_place == HOST.many_registers
+        run(product, [a, b, c], threads, small)
+        assert np.isin(whole[:GUARD], 77).all() and np.isin(whole[-GUARD:], 77).all()
+        assert (c == usual).all()
 
 
 def test_two_threads_at_once(rng):

@@ -88,6 +88,7 @@ class Target:
     fma: bool = True
     rate: int = 2  # vectors of multiply-adds that start in a cycle; AVX-512: as on processors with one such unit
     caches: Caches = Caches(32 * KIB, 512 * KIB, 16 * MIB)
+    far: bool = False  # whether the last level of the cache is far: a mesh of many cores' parts
     bfloat: bool = False  # whether one instruction multiplies and adds pairs of bfloat16 numbers (AVX512-BF16)
 
     def lanes(self, dtype: Any) -> int:
@@ -180,6 +181,15 @@ _MODELS = {  # KiB of the first two levels, for each core, where the system does
     **dict.fromkeys(("sapphirerapids", "emeraldrapids", "graniterapids"), (48, 2048)),
     "znver5": (48, 1024),
 }
+_FAR = (
+    "skylake-avx512",
+    "cascadelake",
+    "cooperlake",
+    "icelake-server",
+    "sapphirerapids",
+    "emeraldrapids",
+    "graniterapids",
+)
 
 
 def everywhere() -> tuple[Target, ...]:
@@ -198,7 +208,9 @@ def _detect() -> Target:
     else:
         found = _NAMED["x86-64-v3" if has.get("avx2") else "x86-64-v2"]
         found = dataclasses.replace(found, fma=bool(has.get("fma")))
-    return dataclasses.replace(found, triple=triple, cpu=cpu, features=features, caches=_caches(cpu, found.caches))
+    return dataclasses.replace(
+        found, triple=triple, cpu=cpu, features=features, caches=_caches(cpu, found.caches), far=cpu in _FAR
+    )
 
 
 def _caches(cpu: str, usual: Caches) -> Caches:

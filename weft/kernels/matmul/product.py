@@ -58,7 +58,7 @@ class Tiling:
     copied to scratch memory. `depth` is how far along k a block goes at a time; where that is not all of k, the sums wait
     in scratch memory. `turned`: sums have lanes along columns, the epilogue along rows; `at_once` rows of a tile are
     summed, and whole tiles are transposed. `dots`: one row and one vector of columns at a time, with lanes along k.
-    `shared`: the threads together copy both operands, `depth` of them at a time, and where that is not all of k the sums
+    `shared`: the threads together copy both operands (`in_place`: all of B, while A is read as it lies), `depth` of them at a time, and where that is not all of k the sums
     wait in the workspace (shared.py). `pairs`: the same with elements that are pairs of bfloat16 numbers; `depth` counts
     these (pairs.py).
     """
@@ -74,6 +74,7 @@ class Tiling:
     dots: bool = False
     shared: bool = False
     pairs: bool = False
+    in_place: bool = False
 
     @staticmethod
     def of(p: Product, target: Target) -> Tiling:
@@ -104,6 +105,8 @@ class Tiling:
         if p.a[-1] != 1 and p.k >= 3 * PART_DEPTH and 2 * sums <= PARTS.sums:
             kept = min(tiles, max(1, near.operand // sums))
             return Tiling(lanes, rows, vectors, kept, False, _even(p.k, PART_DEPTH), rows)
+        if target.many_registers and (found := Tiling.keeping(p, target, rows, vectors)):
+            return found
         aligned = p.b[-2] * size % target.vector_bytes == 0
         # With many registers a panel is read so fast that it must come from the first level: all its tiles are done at once.
         in_rows = not target.many_registers and (aligned or tiles < UNALIGNED_TILES)
@@ -129,6 +132,21 @@ class Tiling:
         if depth * p.n * size <= near.block:
             return found
         return replace(found, block=_even(tiles, max(1, near.block // (rows * depth * size))))
+
+    @staticmethod
+    def keeping(p: Product, target: Target, rows: int, vectors: int) -> Tiling | None:
+        """A gradient of weights whose A is read across its rows, line by line: all panels are done for so many rows as stay
+        near, before the next ones. None where A stays near as it is, or the last level of the cache is not far."""
+        size, near, lanes = BITS[p.kind] // 8, target.near, target.lanes_of(p.kind)
+        if not (p.a[-2] == 1 != p.a[-1] and p.b[-1] == 1 and prod(p.batch) == 1 and p.k >= 4 * lanes):
+            return None
+        least = near.operand if target.far else 8 * near.operand
+        block = max(SHARED_TILES, near.block // (rows * p.k * size))
+        if p.m * p.k * size <= least or block * rows >= p.m:
+            return None
+        found = Tiling(lanes, rows, vectors, block, True, p.k, rows, shared=True, in_place=True)
+        small = -(-p.n // found.width) < SHARED_TILES or sum(found.regions(p)) > SHARED_BYTES
+        return None if small else found
 
     @staticmethod
     def pairing(p: Product, target: Target) -> Tiling | None:
@@ -170,7 +188,7 @@ class Tiling:
         size, panels, tiles = BITS[p.kind] // 8, -(-p.n // self.width), -(-p.m // self.rows)
         terms = p.k // 2 if self.pairs else p.k
         sums = tiles * panels * self.rows * self.width if self.depth < terms else 0
-        return tiles * self.pitch_of_rows(p), panels * self.pitch(self.width, size), sums * size
+        return 0 if self.in_place else tiles * self.pitch_of_rows(p), panels * self.pitch(self.width, size), sums * size
 
     def pitch(self, wide: int, size: int) -> int:
         """Bytes from a copied tile of A, or panel of B, to the next: an odd number of cache lines, so that those which are

@@ -23,7 +23,8 @@ class SharedWriter(Writer):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.terms = self.p.k  # of a sum, as they are copied
-        self.left_strides = (1, self.t.rows)
+        if not self.t.in_place:
+            self.left_strides = (1, self.t.rows)
 
     def write(self) -> None:
         f, p, t = self.f, self.p, self.t
@@ -32,7 +33,8 @@ class SharedWriter(Writer):
         self.copy_b, self.sums_place = (f.offset(self.copy_a, at, "i8") for at in (of_a, of_a + of_b))
         lo, hi = self.share()
         if t.depth == self.terms:
-            self.part(f.index(0), Part((0,) * len(p.batch), f.index(0), self.copy_a, self.copy_b, t.depth), lo, hi)
+            a = f.arg(p.words[0]) if t.in_place else self.copy_a
+            self.part(f.index(0), Part((0,) * len(p.batch), f.index(0), a, self.copy_b, t.depth), lo, hi)
             return
         with f.loop(0, self.terms, t.depth, runs=True) as k:
             with f.when(k.i > 0):
@@ -44,7 +46,8 @@ class SharedWriter(Writer):
     def part(self, k: Val, part: Part, lo: Val, hi: Val) -> None:
         """Copy what lies from k on, all threads together; then compute this thread's tiles."""
         f = self.f
-        self.copy_rows(k, part.depth)
+        if not self.t.in_place:
+            self.copy_rows(k, part.depth)
         self.copy_columns(k, part.depth)
         f.barrier()
         with f.when(lo < hi), f.loop(self.block_of(lo), self.block_of(hi - 1) + 1, runs=True) as blocks:
@@ -78,6 +81,8 @@ class SharedWriter(Writer):
         return panel, panel, self.width
 
     def left(self, part: Part, count: Val, row: Val) -> Val:
+        if self.t.in_place:
+            return super().left(part, count, row)
         return self.f.offset(part.a, count * self.t.pitch(self.t.rows, self.size), "i8")
 
     def waiting(self, part: Part, number: Val, count: Val) -> Val:
@@ -86,7 +91,7 @@ class SharedWriter(Writer):
 
     # The copies lie in the order in which they are read: the processor sees what comes next by itself.
     def after_a(self, a: Val) -> list[tuple[Val, int, bool]]:
-        return []
+        return super().after_a(a) if self.t.in_place else []
 
     def after_b(self, b: Val, tile: Val) -> list[tuple[Val, int, bool]]:
         return []
