@@ -61,6 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.5, help="how long a peer is timed in a round")
     parser.add_argument("--quick", action="store_true", help="few rounds, no waiting for quiet")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--warm", type=int, default=WARM, help="processes that meet a filled cache")
     parser.add_argument("--patience", type=float, default=5.0, help="seconds to wait for a quiet machine")
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one answer")
     parser.add_argument("--out", type=Path, default=HERE.parent / "build" / "bench", help="folder for the results")
@@ -135,8 +136,9 @@ def compare(task: str, names: list[str], options: argparse.Namespace, cache: Pat
         if "error" in peer.found:
             continue
         peers[name] = peer, runs[-1]
-        if name in COMPILING:
-            warm = [Peer(name, task, options, folder, only_first=True).found.get("first_s") for _ in range(WARM)]
+        if name in COMPILING and options.warm:
+            again = range(options.warm)
+            warm = [Peer(name, task, options, folder, only_first=True).found.get("first_s") for _ in again]
             runs[-1]["warm_s"] = statistics.median(warm) if None not in warm else None
             runs[-1]["warm_all_s"] = warm
     for round in range(options.rounds):
