@@ -148,6 +148,7 @@ def test_files_of_machines_that_would_be_misread_are_refused(tmp_path, text, tol
 SLURM = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1", "SLURM_NTASKS_PER_NODE": "4"}
 STARTERS = {
     "srun": SLURM,
+    "srun with pmi2": {**SLURM, "PMI_RANK": "5", "PMI_SIZE": "8"},
     "mpiexec inside of a SLURM job": {**SLURM, "PMI_RANK": "2", "PMI_SIZE": "3", "MPI_LOCALRANKID": "2"},
     "Open MPI": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
     "an sbatch script alone": {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"},
@@ -159,6 +160,7 @@ STARTERS = {
     ("starter", "rank", "size", "local"),
     [
         ("srun", 5, 8, 1),
+        ("srun with pmi2", 5, 8, 1),
         ("mpiexec inside of a SLURM job", 2, 3, 2),
         ("Open MPI", 1, 2, 1),
         ("an sbatch script alone", 0, 1, 0),
@@ -166,7 +168,7 @@ STARTERS = {
     ],
 )
 def test_ranks_are_those_that_the_starter_tells(monkeypatch, starter, rank, size, local):
-    """What launchers put into the environment, set here by hand: no SLURM is at hand."""
+    """What launchers put into the environment, set here by hand."""
     for name in [name for name in os.environ if name.startswith(("PMI", "OMPI_", "MPI_", "SLURM_"))]:
         monkeypatch.delenv(name)
     for name, value in STARTERS[starter].items():
@@ -179,8 +181,9 @@ def test_ranks_are_those_that_the_starter_tells(monkeypatch, starter, rank, size
         alone = SimpleNamespace(Get_size=lambda: 1)
         package = SimpleNamespace(rc=SimpleNamespace(), COMM_WORLD=alone, Get_library_version=lambda: "MPI of a test")
         monkeypatch.setattr(world, "extra", lambda name, why: package)
-        with pytest.raises(weft.errors.DistributedError, match=f"speaks of {size} processes, MPI of 1"):
+        with pytest.raises(weft.errors.DistributedError, match=f"speaks of {size} processes, MPI of 1") as refused:
             world.start()
+        assert ("srun --mpi=pmi2" in str(refused.value)) == (starter == "srun")
 
 
 @pytest.mark.parametrize(

@@ -20,20 +20,24 @@ from ..switches import switch
 __all__ = ["abort", "launched_size", "local_rank", "mpi", "seconds_to_wait", "start", "world_rank"]
 
 # What launchers tell a process: its rank, the number of processes, its number on this machine.
+SRUN = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")  # an sbatch script alone has no step of several
 LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),  # mpiexec of MPICH, Intel MPI
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),  # srun; an sbatch script alone has no step of several
+    SRUN,
 )
+
+
+def _launcher() -> tuple[str, str, str] | None:
+    """The variables of the launcher that has started this process; None without one."""
+    return next((names for names in LAUNCHERS if names[0] in os.environ and names[1] in os.environ), None)
 
 
 def _told(number: int, default: int) -> int:
     """What the launcher says: 0 the rank, 1 the number of processes, 2 the number on this machine."""
-    for names in LAUNCHERS:
-        if names[0] in os.environ and names[1] in os.environ:
-            return int(os.environ.get(names[number], default))
-    return default
+    names = _launcher()
+    return default if names is None else int(os.environ.get(names[number], default))
 
 
 def launched_size() -> int:
@@ -47,8 +51,10 @@ def world_rank() -> int:
 
 
 def local_rank() -> int:
-    """The number of this process on its machine."""
-    return _told(2, 0)
+    """The number of this process on its machine; under `srun --mpi=pmi2` the rank is told as by MPICH, this by SLURM alone."""
+    own = str(world_rank())
+    by_slurm = os.environ.get("SLURM_LOCALID", "0") if os.environ.get("SLURM_PROCID") == own else "0"
+    return _told(2, int(by_slurm))
 
 
 def seconds_to_wait() -> float:
@@ -79,10 +85,13 @@ def start() -> Any:
     library = extra("mpi4py.MPI", "several processes need")
     told, found = launched_size(), library.COMM_WORLD.Get_size()
     if told != found:
+        name = library.Get_library_version().split(chr(10))[0].strip()
+        by_srun = _launcher() == SRUN
+        why = "srun was told of no MPI, or of another" if by_srun else "mpiexec belongs to another MPI"
+        how = "`srun --mpi=pmi2` (pmix for Open MPI)" if by_srun else "the mpiexec of that library"
         raise DistributedError(
-            f"init_process_group: the launcher speaks of {told} processes, MPI of {found}: mpiexec belongs to another MPI "
-            f"than mpi4py ({library.Get_library_version().split(chr(10))[0].strip()}); start with `weft launch -n {told}`, "
-            "or with the mpiexec of that library"
+            f"init_process_group: the launcher speaks of {told} processes, MPI of {found}: {why} than mpi4py's "
+            f"({name}); start with `weft launch -n {told}`, or with {how}"
         )
     _started.append(library)
     sys.excepthook = _Ending(sys.excepthook)
