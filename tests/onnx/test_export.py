@@ -253,3 +253,14 @@ def test_a_loaded_model_trains_compiles_and_can_be_watched() -> None:
     assert seen == ["Gemm", "Tanh", "Gemm"]
     exported = weft.onnx.load(weft.onnx.export(loaded, (x,)))
     weft.testing.assert_close(exported(x), loaded(x))  # the trained weights, not the old ones
+
+
+class _TwoIsSpecial(nn.Module):
+    def forward(self, x):
+        return x.reshape(2 if len(x) == 2 else 1, -1).sum(0)
+
+
+def test_size_that_was_given_is_no_exception_in_the_graph():
+    """The three sizes of the trace are others than the given one, at which Python may go its own way."""
+    with pytest.raises(TraceError, match="size"):
+        weft.onnx.export(_TwoIsSpecial(), weft.ones(2, 3), dynamic_shapes=({0: "n"},))

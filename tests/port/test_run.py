@@ -129,11 +129,11 @@ def test_what_is_missing_is_told_with_its_line(tmp_path):
     file = tmp_path / "asks.py"
     file.write_text(
         "import torch\ntry:\n    from torch.nn.quantized import Linear\nexcept ImportError as error:\n    text = str(error)\n"
-        "hasattr(torch, 'qint8')\nhasattr(torch, 'qint8')\ntry:\n    from torch.nn import Nonsense\nexcept ImportError:\n    pass\n"
+        "hasattr(torch, 'qscheme')\nhasattr(torch, 'qscheme')\ntry:\n    from torch.nn import Nonsense\nexcept ImportError:\n    pass\n"
     )
     found = weft.torch.run(str(file))
     asked = {wanted.name: [line for _, line in wanted.places] for wanted in weft.torch.missing()}
-    assert asked == {"torch.nn.quantized": [3], "torch.qint8": [6, 7], "torch.nn.Nonsense": [9]}
+    assert asked == {"torch.nn.quantized": [3], "torch.qscheme": [6, 7], "torch.nn.Nonsense": [9]}
     assert "Weft has no quantised integers" in found["text"] and "bfloat16" in weft.torch.report()
 
 

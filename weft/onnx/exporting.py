@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+import weft
+
 from ..compiler.program import ARGUMENT, COPY, OBJECT, OUTPUT
-from ..errors import ArgumentError, InvalidValueError, OptionError, UnsupportedError
+from ..errors import ArgumentError, InvalidValueError, OptionError, TraceError, UnsupportedError
 from ..io.atomic import Path
 from ..nn import Module
+from ..tape.modes import no_grad
 from ..tensor import Tensor
 from ..utils.pytree import tree_flatten
 from . import saving
@@ -27,9 +31,10 @@ from .schema import (
     ValueInfoProto,
 )
 from .tensors import to_proto, type_number
+from .wire import encode
 from .writer import composites, control, layers, pointwise, shaping  # noqa: F401  they enter their rules
 from .writer.builder import WRITERS, Builder
-from .writer.capture import samples_of
+from .writer.capture import Sample, sample_as_given, samples_of
 from .writer.sizes import Size, Sizes
 from .writer.unify import Step, Var, unified
 
@@ -175,20 +180,48 @@ class _Request:
     def proto(self) -> ModelProto:
         if isinstance(self.model, OnnxModule) and self.asked in (None, self.model.opset):
             return saving.rewritten(self.model)
-        held = self.model.training if isinstance(self.model, Module) else None
-        if held is not None and held != self.training:
-            self.model.train(self.training)
-        try:
-            samples = samples_of(
-                self.model, self.leaves, self.spec, self.axes, lambda op: getattr(op, "title", "") in WRITERS
-            )
-        finally:
-            if held is not None and held != self.training:
-                self.model.train(held)
+        has_rule = lambda op: getattr(op, "title", "") in WRITERS
+        with self._mode():
+            samples = samples_of(self.model, self.leaves, self.spec, self.axes, has_rule)
+            own = sample_as_given(self.model, self.leaves, self.spec, self.axes, has_rule)
         steps, outputs = unified(samples)
         written = _Written(self, steps, outputs, samples[0].program.results)
         written.builder.sampled = [sample.symbols for sample in samples]
-        return written.model()
+        proto = written.model()
+        if own is not None:
+            self._check_given(proto, samples, own)
+        return proto
+
+    @contextlib.contextmanager
+    def _mode(self) -> Iterator[None]:
+        """The model in the mode in which it is exported."""
+        held = self.model.training if isinstance(self.model, Module) else self.training
+        if held == self.training:
+            yield
+            return
+        self.model.train(self.training)
+        try:
+            yield
+        finally:
+            self.model.train(held)
+
+    def _check_given(self, proto: ModelProto, samples: list[Sample], own: Sample) -> None:
+        """The sizes that were given are no others in the graph either, as `if len(x) == 2` makes them.
+
+        A trace that looks different at them may well be the same function (sizes that are equal by chance need no
+        expansion): then values decide.
+        """
+        try:
+            unified([*samples, own])
+        except TraceError as error:
+            from .load import load
+
+            with self._mode(), no_grad():
+                wanted = [x for x in tree_flatten(self.model(*self.args, **self.kwargs))[0] if isinstance(x, Tensor)]
+            found = tree_flatten(load(b"".join(encode(proto)))(*self.tensors))[0]
+            for one, other in zip(found, wanted, strict=False):
+                if one.shape != other.shape or not (self.training or weft.allclose(one, other, 1e-3, 1e-3, True)):
+                    raise error
 
 
 def _parameters(model: Any) -> list[str]:

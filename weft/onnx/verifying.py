@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConditionError
-from ..nn import Module
 from ..runtime.extras import extra
 from ..tape.modes import no_grad
 from ..tensor import Tensor
@@ -40,16 +39,8 @@ def compare(source: Any, request: Any) -> None:
     onnx.checker.check_model(source if isinstance(source, bytes) else str(source), full_check=True)
     inputs = {name: x.detach().numpy() for name, x in zip(request.input_names, request.tensors, strict=True)}
     found = run_elsewhere(source, inputs)
-    model = request.model
-    held = model.training if isinstance(model, Module) else None
-    if held is not None:
-        model.train(request.training)
-    try:
-        with no_grad():
-            wanted = [x for x in tree_flatten(model(*request.args, **request.kwargs))[0] if isinstance(x, Tensor)]
-    finally:
-        if held is not None:
-            model.train(held)
+    with request._mode(), no_grad():
+        wanted = [x for x in tree_flatten(request.model(*request.args, **request.kwargs))[0] if isinstance(x, Tensor)]
     for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
         if not np.allclose(one, other.detach().numpy(), rtol=RTOL, atol=ATOL, equal_nan=True):
             apart = float(np.max(np.abs(np.asarray(one, np.float64) - other.detach().numpy())))

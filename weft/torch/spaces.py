@@ -21,6 +21,7 @@ torch.{autograd,distributions,fft,func,linalg,masked,optim,signal,sparse,special
 torch.distributed: torch.shims.distributed, distributed
 torch.nn: nn, torch.shims.nn
 torch.{functional,autograd.grad_mode,tensor,_tensor}: weft
+torch.quasirandom: torch.quasirandom
 torch.random: torch.shims.top, weft
 torch.{version,types,_six,_utils,overrides,torch_version}: torch.shims.small, torch.inner, torch.version, weft
 torch.{_dynamo,compiler,fx,_compile,_dynamo.config,fx.proxy,compiler.config}: torch.shims.dynamo, torch.inner
@@ -35,6 +36,7 @@ torch.storage: torch.kinds, storage
 torch.__config__: torch.inner
 torch.{hub,utils.model_zoo}: torch.shims.hub, torch.inner
 torch.{multiprocessing,multiprocessing.spawn}: torch.shims.multiprocessing
+torch.export: torch.dims
 torch.{onnx,onnx.symbolic_helper,onnx.utils,onnx._globals}: torch.shims.onnx, onnx
 torch.profiler: profiler, torch.inner
 torch.{futures,_C._distributed_rpc,distributed.rpc.api}: torch.inner

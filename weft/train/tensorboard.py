@@ -133,6 +133,56 @@ class SummaryWriter:
         """A text, in Markdown."""
         self._add_strings(f"{tag}/text_summary", [text_string], "text", global_step)
 
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        *_: Any,
+    ) -> None:
+        """Precision and recall of probabilities (N,) for labels 0 and 1 (N,), at thresholds from 0 to 1."""
+        truth, scores = _array(labels).astype(bool).ravel(), _array(predictions).astype(np.float64).ravel()
+        given = scores[None] >= np.linspace(0, 1, num_thresholds)[:, None]  # (T, N)
+        right, wrong = (given & truth).sum(1), (given & ~truth).sum(1)
+        left, missed = (~truth).sum() - wrong, truth.sum() - right
+        precision = right / np.maximum(right + wrong, 1e-7)
+        recall = right / np.maximum(right + missed, 1e-7)
+        self.add_pr_curve_raw(tag, right, wrong, left, missed, precision, recall, global_step, num_thresholds)
+
+    def add_pr_curve_raw(
+        self,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        *_: Any,
+    ) -> None:
+        """The same from counts, each (T,)."""
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
+        table = np.stack([_array(row).astype("<f4") for row in (*counts, precision, recall)])  # (6, T)
+        tensor = _integer(1, 1) + _bytes(2, b"".join(_bytes(2, _integer(1, n)) for n in table.shape))
+        plugin = _bytes(1, b"pr_curves") + _bytes(2, _integer(2, num_thresholds))
+        self._add(tag, _bytes(9, _bytes(1, plugin)) + _bytes(8, tensor + _bytes(4, table.tobytes())), global_step)
+
+    def add_audio(
+        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100, *_: Any
+    ) -> None:
+        """A sound: samples in [−1, 1], one channel (any shape of one row)."""
+        samples = np.clip(_array(snd_tensor).astype(np.float64).ravel(), -1, 1)
+        data = (samples * 32767).astype("<i2").tobytes()
+        head = struct.pack("<IHHIIHH", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
+        body = b"WAVEfmt " + head + b"data" + struct.pack("<I", len(data)) + data
+        content = _varint(1 << 3 | 5) + struct.pack("<f", sample_rate) + _integer(2, 1) + _integer(3, samples.size)
+        content += _bytes(4, b"RIFF" + struct.pack("<I", len(body)) + body) + _bytes(5, b"audio/wav")
+        self._add(tag, _bytes(6, content), global_step)
+
     def _add_strings(self, tag: str, texts: list[str], plugin: str, step: int | None) -> None:
         tensor = _integer(1, 7) + _bytes(2, _bytes(2, _integer(1, len(texts))))
         tensor += b"".join(_bytes(8, text.encode()) for text in texts)

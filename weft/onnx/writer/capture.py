@@ -19,7 +19,7 @@ from ...tape.modes import mode, no_grad
 from ...tensor import Tensor, wrap
 from ...utils.pytree import TreeSpec, tree_flatten
 
-__all__ = ["Sample", "samples_of"]
+__all__ = ["Sample", "sample_as_given", "samples_of"]
 
 Axes = list[dict[int, str]]  # for every tensor among the arguments: axis → symbol
 
@@ -57,6 +57,14 @@ def samples_of(
         f"onnx.export: the model runs at fewer than three sizes of the dynamic axes {sorted(given)} around those given; "
         f"fix them ({errors[0] if errors else 'no size to try'})"
     )
+
+
+def sample_as_given(
+    function: Callable, leaves: Sequence[Any], spec: TreeSpec, axes: Axes, has_rule: Callable[[Any], bool]
+) -> Sample | None:
+    """The trace at the sizes that were given; None where all axes are fixed, or one is 1, which broadcasts."""
+    given = _symbols_of(leaves, axes)
+    return _traced(function, leaves, spec, given, has_rule) if given and min(given.values()) > 1 else None
 
 
 def _symbols_of(leaves: Sequence[Any], axes: Axes) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...nn.module import Module
 from .. import wanting
-from .saving import load, save
+from . import saving
 
 __all__ = [
     "Attribute",
@@ -72,7 +72,29 @@ isinstance = isinstance
 
 def _kept(name: str, obj: Any) -> Any:
     wanting.remark(f"torch.jit.{name}", "it stays the Python that it is; weft.compile makes machine code of it")
+    if isinstance(obj, Module) and not hasattr(obj, "save"):
+        obj.__dict__["save"] = _Save(obj)
     return obj
+
+
+class _Save:
+    """The method `save` of a module that was scripted."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def __call__(self, f: Any, **options: Any) -> None:
+        save(self.module, f)
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Write a module as `torch.save` does: a file of Weft's, for `load`; PyTorch cannot read it."""
+    saving.save(m, f)
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, **options: Any) -> Any:
+    """What `save` wrote; it holds code of its maker, as PyTorch's files of TorchScript do."""
+    return saving.load(f, map_location, weights_only=False)
 
 
 def script(obj: Any, *args: Any, **options: Any) -> Any:

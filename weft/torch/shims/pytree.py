@@ -129,6 +129,29 @@ def _dict_unflatten(values: Any, context: Any) -> dict[Any, Any]:
     return dict(zip(context, values, strict=True))
 
 
+def _list_flatten(tree: Sequence[Any]) -> tuple[list[Any], None]:
+    return list(tree), None
+
+
+def _list_unflatten(values: Any, context: Any) -> list[Any]:
+    return list(values)
+
+
+def _tuple_unflatten(values: Any, context: Any) -> tuple[Any, ...]:
+    return tuple(values)
+
+
+def _namedtuple_flatten(tree: Any) -> tuple[list[Any], type]:
+    return list(tree), type(tree)
+
+
+def _namedtuple_unflatten(values: Any, context: Any) -> Any:
+    return context(*values)
+
+
+_tuple_flatten = _list_flatten
+
+
 def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[tuple[Any, ...], Any]]:
     """Every leaf of dictionaries, lists and tuples with the way to it."""
     if is_leaf is not None and is_leaf(tree):

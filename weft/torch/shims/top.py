@@ -11,6 +11,7 @@ import weft
 
 from ... import dtypes
 from ...errors import ArgumentError, ConditionError, OutOfMemoryError
+from ..inner import Future
 from ..version import VERSION as __version__
 from ..version import TorchVersion
 from .amp import GradScaler, autocast, get_autocast_dtype, is_autocast_enabled
@@ -20,6 +21,7 @@ from .saving import load, save
 
 __all__ = [
     "Event",
+    "Future",
     "GradScaler",
     "OutOfMemoryError",
     "Stream",
