@@ -26,7 +26,7 @@ from .typed import TYPED, TypedTensor
 class Clone(Elementwise):
     """A copy with its own memory; gradients pass through. `order` is NumPy's: 'K' keeps strides."""
 
-    public = False
+    public, exact = False, True
 
     def reference(self, x, *, order):
         return kept_copy(x, x.dtype) if order == "K" else np.array(x, order=order)
