@@ -32,10 +32,10 @@ __all__ = ["NICEMnist", "NICESettings", "recipe"]
 class NICESettings(GreySettings):
     """Settings of nice-mnist."""
 
-    epochs: int = 40
-    lr: float = 0.001
-    weight_decay: float = option(0.01, "decay of the weights (AdamW)", at_least=0)
-    hidden: tuple[int, ...] = option((1000, 1000, 1000, 1000, 1000), "units of each network", at_least=1)
+    epochs: int = 20
+    lr: float = 0.005
+    weight_decay: float = option(0.5, "decay of matrices of weights (AdamW)", at_least=0)
+    hidden: tuple[int, ...] = option((500, 500), "units of each network", at_least=1)
     couplings: int = option(4, "additive couplings", at_least=2)
 
 

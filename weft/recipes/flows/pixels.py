@@ -30,7 +30,7 @@ class GreySettings(TrainSettings):
     """Settings of flows of grey MNIST."""
 
     batch_size: int = 100
-    weight_decay: float = option(0.0, "decay of the weights (AdamW)", at_least=0)
+    weight_decay: float = option(0.0, "decay of matrices of weights (AdamW)", at_least=0)
     limit: int | None = option(None, "use only so many images of each part", at_least=1)
 
 
@@ -59,7 +59,10 @@ class GreyTask(Task):
 
     def configure_optimizers(self) -> Any:
         settings = self.settings
-        optimizer = optim.AdamW(self.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        kinds = ([p for p in self.parameters() if (p.ndim > 1) is matrix] for matrix in (True, False))
+        decays = (settings.weight_decay, 0.0)  # log-scales and biases are not small because they are simple
+        groups = [{"params": part, "weight_decay": decay} for part, decay in zip(kinds, decays, strict=True) if part]
+        optimizer = optim.AdamW(groups, lr=settings.lr)
         return {"optimizer": optimizer, "lr_scheduler": self.schedule(optimizer)}
 
 
