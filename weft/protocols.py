@@ -39,7 +39,7 @@ class Borders:
         """The NumPy array that shares this tensor's memory."""
         if switches.interpreting and self._is_overseen():
             return mode.interpreter.examined(self, ".numpy()", lambda x: x.numpy())
-        if self._needs_grad and not force:
+        if self._needs_grad and not force and mode.grad:
             raise AutogradError(
                 "numpy: can't call numpy() on a tensor that requires grad; use tensor.detach().numpy() instead"
             )

@@ -133,3 +133,17 @@ def test_batches_cut_for_cards_and_put_together():
         cut = parts.scatter({"x": weft.arange(4), "y": (weft.arange(4), 3)}, [0, 1])
         assert cut[1]["x"].tolist() == [2, 3] and cut[1]["y"][1] == 3
         assert parts.gather([c["x"] for c in cut], 0).tolist() == [0, 1, 2, 3]
+
+
+def test_values_of_parameters_are_read_where_nothing_is_recorded():
+    x = weft.nn.Parameter(weft.ones(2))
+    with weft.no_grad():
+        assert x.numpy().tolist() == [1.0, 1.0] and np.asarray(x).tolist() == [1.0, 1.0]
+    with pytest.raises(weft.errors.AutogradError):
+        x.numpy()
+
+
+def test_module_dicts_are_put_into_one_another():
+    one = weft.nn.ModuleDict({"a": weft.nn.ReLU()})
+    one.update(weft.nn.ModuleDict({"b": weft.nn.Tanh()}))
+    assert list(weft.nn.ModuleDict(one)) == ["a", "b"]

@@ -137,6 +137,14 @@ def _list_unflatten(values: Any, context: Any) -> list[Any]:
     return list(values)
 
 
+def _list_flatten_with_keys(tree: Sequence[Any]) -> tuple[list[tuple[Any, Any]], None]:
+    return [(SequenceKey(place), value) for place, value in enumerate(tree)], None
+
+
+def _namedtuple_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], type]:
+    return [(GetAttrKey(name), getattr(tree, name)) for name in tree._fields], type(tree)
+
+
 def _tuple_unflatten(values: Any, context: Any) -> tuple[Any, ...]:
     return tuple(values)
 
@@ -149,7 +157,7 @@ def _namedtuple_unflatten(values: Any, context: Any) -> Any:
     return context(*values)
 
 
-_tuple_flatten = _list_flatten
+_tuple_flatten, _tuple_flatten_with_keys = _list_flatten, _list_flatten_with_keys
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[tuple[Any, ...], Any]]:

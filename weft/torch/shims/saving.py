@@ -20,6 +20,7 @@ import weft
 from ...errors import ArgumentError, OptionError
 from ...io import load_torch
 from ...io.errors import MagicError, UnsafePickleError
+from ..theirs import is_archive, load_trusted
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
@@ -50,6 +51,8 @@ def load(
     content = f.read() if hasattr(f, "read") else _read(f)
     if content.startswith(MAGIC):
         return _unpickled(content[len(MAGIC) :], weights_only is not False)
+    if (weights_only is False or _safe) and is_archive(content):
+        return load_trusted(content, None if weights_only is False else _allowed)
     if zipfile.is_zipfile(io.BytesIO(content)) or content[:1] == b"\x80":
         return load_torch(io.BytesIO(content))
     try:
@@ -63,14 +66,20 @@ def _read(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
+def _allowed(module: str, name: str) -> Any:
+    """The class of this name if it was named as safe."""
+    allowed = {(kind.__module__, kind.__qualname__): kind for kind in _safe if not isinstance(kind, tuple)}
+    allowed |= {tuple(kind[1].rpartition(".")[::2]): kind[0] for kind in _safe if isinstance(kind, tuple)}
+    return allowed.get((module, name))
+
+
 class _Unpickler(pickle.Unpickler):
     """Takes classes of Weft's own and those that were named as safe."""
 
     def find_class(self, module: str, name: str) -> Any:
-        allowed = {(kind.__module__, kind.__qualname__): kind for kind in _safe if not isinstance(kind, tuple)}
-        allowed |= {tuple(kind[1].rpartition(".")[::2]): kind[0] for kind in _safe if isinstance(kind, tuple)}
-        if (module, name) in allowed:
-            return allowed[module, name]
+        found = _allowed(module, name)
+        if found is not None:
+            return found
         if (module + ".").startswith(OURS) and "." not in name:
             return super().find_class(module, name)
         raise UnsafePickleError(
