@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import weft
 from weft import recipes
 from weft.errors import OptionError
 from weft.recipes.fewlabels import few_images, moons_semi
@@ -36,9 +37,9 @@ def test_methods_of_the_moons_are_known_by_name():
 
 
 @real
-@pytest.mark.parametrize("name", ["mnist-ladder", "mnist-fixmatch"])
+@pytest.mark.parametrize("name", ["mnist-ladder", "mnist-fixmatch", "cifar10-fixmatch"])
 def test_a_short_run_reports_draws_baseline_and_bound(name, tmp_path):
-    more = ["width=4"] if name == "mnist-fixmatch" else ["hidden=16,8"]
+    more = ["hidden=16,8"] if name == "mnist-ladder" else ["width=4", "labels=20"]
     result = recipes.run(name, [*SHORT, *more], folder=tmp_path / "run", root=REAL, progress=False)
     assert {"test_error", "test_error_deviation", "supervised_error", "all_labels_error"} <= set(result.figures)
     assert result.figures["draws"] == 2 and result.figures["test_error_deviation"] >= 0
@@ -51,6 +52,15 @@ def test_held_out_images_take_the_place_of_the_test(tmp_path):
     train, tested = recipe.images(settings, REAL)
     whole, test = recipe.images(recipe.settings(["limit=400"]), REAL)
     assert len(train[1]) == 300 and tested[1].equal(whole[1][300:]) and len(test[1]) == 400
+
+
+@pytest.mark.parametrize("depth, seen", [(1, 17), (2, 25), (3, 33)])
+def test_depth_says_how_much_of_an_image_a_place_sees(depth, seen):
+    weft.manual_seed(0)
+    x = weft.rand(1, 1, 60, 60, requires_grad=True)
+    places = few_images.small_network(1, 4, depth=depth).eval()[:-3](x)  # (1, 16, 15, 15)
+    places[0, :, 7, 7].sum().backward()
+    assert (x.grad[0, 0].abs().amax(0) > 0).sum().item() == seen
 
 
 def test_figures_are_means_over_draws_with_their_deviation():
