@@ -16,7 +16,7 @@ import numpy as np
 from . import dtypes
 from .device import CPU, device
 from .dtypes import dtype
-from .errors import ArgumentError, AutogradError, DtypeError, ShapeError
+from .errors import ArgumentError, AutogradError, DtypeError, IndexRangeError, ShapeError
 from .protocols import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of tensors may name it here)
 from .refusal import need_flag
 from .sizes import Size, wrap_dim
@@ -111,7 +111,12 @@ class Tensor(Borders):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
         """The size of one dimension, or of all (`shape`)."""
-        return self.shape if dim is None else self.shape[wrap_dim(dim, self.ndim, "size")]
+        if dim is None:
+            return self.shape
+        place = wrap_dim(dim, self.ndim, "size")
+        if not self.ndim:
+            raise IndexRangeError(f"size: dimension {dim} was asked for, but the tensor has no dimensions")
+        return self.shape[place]
 
     def dim(self) -> int:
         """The number of dimensions."""

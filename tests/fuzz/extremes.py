@@ -45,16 +45,18 @@ def _changed(name: str, function: Callable, calls: list[S]) -> Iterator[Case]:
                 continue
             seen.add((place, kind))
             for new in _extremes(old):
-                yield f"{name} {place} = {_said(new)}", _call(function, call, place, new)
+                for layout in ("contiguous", "empty") if isinstance(old, int) else ("contiguous",):
+                    yield f"{name} {layout} {place} = {_said(new)}", _call(function, call, place, new, layout)
         for parameter in _numbers(function, call):
             if parameter not in seen:
                 seen.add(parameter)
                 for new in COUNTS:
-                    yield f"{name} {parameter} = {new}", _call(function, call, (parameter,), new)
+                    for layout in ("contiguous", "empty"):
+                        yield f"{name} {layout} {parameter} = {new}", _call(function, call, (parameter,), new, layout)
 
 
-def _drawn(call: S) -> tuple[list[Any], dict[str, Any]]:
-    args, options = draw(call, "float32", "contiguous")
+def _drawn(call: S, layout: str = "contiguous") -> tuple[list[Any], dict[str, Any]]:
+    args, options = draw(call, "float32", layout)
     return list(args), dict(options)
 
 
@@ -103,9 +105,9 @@ def _numbers(function: Callable, call: S) -> list[str]:
     ]
 
 
-def _call(function: Callable, call: S, path: tuple, new: Any) -> Callable[[], Any]:
+def _call(function: Callable, call: S, path: tuple, new: Any, layout: str) -> Callable[[], Any]:
     def made() -> Any:
-        args, options = _drawn(call)
+        args, options = _drawn(call, layout)
         holder: Any = args if isinstance(path[0], int) else options
         _put(holder, path, new)
         return function(*to_weft(args), **{k: to_weft(v) for k, v in options.items()})

@@ -55,6 +55,7 @@ ABSURD = {
     "tensor_split": lambda: weft.ones(3).tensor_split(10**12),
     "repeat_interleave": lambda: weft.ones(3).repeat_interleave(weft.full((3,), 2**62)),
     "enumerate_support": lambda: weft.distributions.Binomial(weft.inf, 0.5, validate_args=False).enumerate_support(),
+    "chunk of nothing": lambda: weft.ones(0).chunk(10**7),
     "unflatten": lambda: weft.ones(3).unflatten(0, (3, 10**30)),
     "linear": lambda: weft.nn.Linear(10**9, 10**9),
     "polynomial": lambda: weft.special.hermite_polynomial_h(weft.ones(3), 10**12),
@@ -104,6 +105,9 @@ WRONG = [
     (lambda: weft.nn.functional.relu(weft.ones(2), np.ones(2)), TypeError, "relu: inplace"),
     (lambda: weft.ones(2).requires_grad_(np.ones(2)), TypeError, "requires_grad_"),
     (lambda: weft.ones(2).view(dtype=weft.tensor(3.0 + 0j)), TypeError, "element type"),
+    (lambda: weft.tensor(1).size(-1), IndexError, "size"),
+    (lambda: weft.where(weft.ones(2) > 0, np.dtype("int16"), 1), TypeError, "where: input"),
+    (lambda: weft.where(weft.ones(2) > 0, 1), TypeError, "where: other"),
     (lambda: weft.ones(2, dtype=weft.bfloat16) + 10**400, OverflowError, "bfloat16"),
 ]
 

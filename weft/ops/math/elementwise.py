@@ -14,10 +14,10 @@ import numpy as np
 
 from ... import dtypes
 from ...dtypes import COMPLEX, INTEGER
-from ...errors import DtypeError
+from ...errors import ArgumentError, DtypeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
-from ..core.operands import broadcast_error, is_number, kept_copy, scalar_array
+from ..core.operands import broadcast_error, is_number, is_operand, kept_copy, scalar_array
 from ..core.planes import Planes
 from ..core.pointwise import Elementwise
 from ..core.primitive import operation, register_module, write_out
@@ -322,5 +322,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
         raise DtypeError(f"where: expected condition to be a boolean tensor, but got {found}; compare it first (x > 0)")
     if condition.dtype is dtypes.uint8:
         condition = condition.bool()
+    for role, value in (("input", input), ("other", other)):
+        if not is_operand(value):
+            raise ArgumentError(f"where: {role} must be a tensor or a number, got {type(value).__name__}")
     result = WHERE(condition, input, other)
     return result if out is None else write_out(out, result, "where")

@@ -17,6 +17,8 @@ from .reshape import sizes_from
 from .shape import ALL
 from .view import SLICE, SPLIT
 
+MOST_PIECES = 1 << 20  # each is a tensor, also where nothing is in it
+
 
 @operation(method=False, aliases=("unsafe_split",))
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> Any:
@@ -63,7 +65,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     d = wrap_dim(dim, input.ndim, "chunk")
     length = input.shape[d]
     if length == 0:
-        return SPLIT(input, sizes=(0,) * chunks, dim=d)
+        return SPLIT(input, sizes=(0,) * need_bounded(chunks, "chunk", "chunks", MOST_PIECES), dim=d)
     return split(input, -(-length // chunks), d)
 
 
@@ -81,7 +83,7 @@ def _bounds(indices_or_sections: Any, length: int, name: str) -> list[tuple[int,
         starts, ends = [0, *cuts], [*cuts, length]
         ranges = [slice(a, b).indices(length)[:2] for a, b in zip(starts, ends, strict=True)]
         return [(a, builtins.max(a, b)) for a, b in ranges]
-    sections = need_bounded(python_int(indices_or_sections, name), name, "the number of sections", 1 << 20)
+    sections = need_bounded(python_int(indices_or_sections, name), name, "the number of sections", MOST_PIECES)
     if sections <= 0:
         raise ShapeError(f"{name}: number of sections must be larger than 0, got {sections}")
     small, extra = divmod(length, sections)
