@@ -22,7 +22,7 @@ from ...tensor import Tensor
 from ..base import Splits
 from ..goal import Goal
 from ..settings import option
-from .grey import AT_ONCE, CLASSES, LEVELS, Diffusing, GreyImages, GreySettings, independent_bits
+from .grey import AT_ONCE, CLASSES, LEVELS, Diffusing, GreyImages, GreySettings, class_frequencies, independent_bits
 
 __all__ = ["DDPMMnist", "DDPMSettings", "Denoising", "recipe"]
 
@@ -95,8 +95,8 @@ class DDPMMnist(GreyImages):
         settings, count = task.settings, task.settings.walked
         if not count:
             return {}
-        labels, theirs = weft.arange(count) % CLASSES, splits.features.extract(splits.test.dataset.tensors[0])
-        found = {}
+        labels = class_frequencies(splits, count, weft.Generator().manual_seed(settings.seed))
+        theirs, found = splits.features.extract(splits.test.dataset.tensors[0]), {}
         for steps in (settings.steps, settings.timesteps):
             generator = weft.Generator().manual_seed(settings.seed + 3)
             parts = labels.split(min(AT_ONCE, count))

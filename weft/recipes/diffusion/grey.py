@@ -31,7 +31,7 @@ from ..shared import image_splits, one_cycle
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Diffusing", "GreyImages", "GreySettings", "GreySplits", "independent_bits"]
+__all__ = ["Diffusing", "GreyImages", "GreySettings", "GreySplits", "class_frequencies", "independent_bits"]
 
 LEVELS, CLASSES = 256, 10
 AT_ONCE = 500  # samples drawn together
@@ -140,11 +140,11 @@ class GreyImages(Trained):
         settings, features = task.settings, splits.features
         task.eval()
         train, test = (part.dataset.tensors[0] for part in (splits.train, splits.test))
-        labels = weft.arange(settings.drawn) % CLASSES
-        samples = self.drawn(task, labels, None, settings.seed + 1)
-        chosen = weft.randperm(len(train), generator=weft.Generator().manual_seed(settings.seed))[: settings.drawn]
+        generator = weft.Generator().manual_seed(settings.seed)
+        chosen = weft.randperm(len(train), generator=generator)[: settings.drawn]
+        samples = self.drawn(task, class_frequencies(splits, settings.drawn, generator), None, settings.seed + 1)
         ours, theirs, floor = (features.extract(x) for x in (samples, test, train[chosen]))
-        asked = labels[: max(settings.drawn // 5, CLASSES)]
+        asked = weft.arange(max(settings.drawn // 5, CLASSES)) % CLASSES
         guided = self.drawn(task, asked, settings.guidance, settings.seed + 2)
         distance, least = frechet_distance(ours, theirs), frechet_distance(floor, theirs)
         figures = {"frechet_distance": distance, "frechet_floor": least, "frechet_ratio": distance / least}
@@ -176,6 +176,12 @@ class GreyImages(Trained):
     @abstractmethod
     def bits(self, task: Any, images: Tensor, generator: Any) -> Tensor:
         """−log₂ p of images in [0, 1] for each pixel, from above or estimated: (B,)"""
+
+
+def class_frequencies(splits: Splits, count: int, generator: Any) -> Tensor:
+    """So many classes as often as training images have them: (count,)"""
+    labels = splits.train.dataset.tensors[1]
+    return labels[weft.randint(len(labels), (count,), generator=generator)]
 
 
 def independent_bits(train: Tensor, test: Tensor) -> float:
