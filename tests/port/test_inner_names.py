@@ -43,6 +43,10 @@ torch.cuda: _initialized
 torch.serialization: DEFAULT_PROTOCOL
 torch.nn.parameter: UninitializedTensorMixin
 torch.nn.modules: CrossMapLRN2d
+torch.backends.cuda: sdp_kernel
+torch.utils._python_dispatch: is_traceable_wrapper_subclass
+torchvision.models.vision_transformer: ConvStemConfig Encoder EncoderBlock VisionTransformer
+torch.utils._pytree: _list_flatten _namedtuple_unflatten
 torch.nn.parallel.scatter_gather: scatter gather scatter_kwargs
 torch.optim.optimizer: ParamsT required
 torch.utils.cpp_extension: load load_inline CUDA_HOME CUDAExtension BuildExtension

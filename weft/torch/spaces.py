@@ -47,7 +47,8 @@ torch.{cuda,accelerator,xpu,mps,cuda.random,cuda.memory}: torch.shims.cuda, cuda
 torch.{cpu,cpu.amp}: torch.shims.amp, torch.shims.cuda
 torch.cuda.nvtx: torch.shims.nvtx
 torch.backends: torch.shims.backends
-torch.backends.{cudnn,cuda,mps,mkl,mkldnn,openmp,opt_einsum,cpu,quantized,xeon,nnpack}: torch.shims.backends
+torch.backends.cuda: torch.shims.backends, torch.shims.nn
+torch.backends.{cudnn,mps,mkl,mkldnn,openmp,opt_einsum,cpu,quantized,xeon,nnpack}: torch.shims.backends
 torch.autograd.{forward_ad,function,functional,graph}: autograd.*
 torch.autograd.{variable,gradcheck,anomaly_mode}: autograd
 torch.autograd.profiler: profiler, torch.inner
@@ -94,8 +95,8 @@ torch.utils.data: utils.data, torch.datapipes
 torch.utils.data.{datapipes,datapipes.iter,datapipes.map,graph}: torch.datapipes
 torch._tensor_str: torch.inner
 torch.utils.data.{dataloader,dataset,sampler,distributed,_utils,_utils.collate,_utils.worker,_utils.fetch}: utils.data, torch.inner, torch.tooling
-torch.utils.{weak,_foreach_utils,_contextlib,_python_dispatch}: torch.inner
-torch.{_subclasses,_subclasses.fake_tensor,_subclasses.functional_tensor,utils.cpp_extension}: torch.tooling, torch.inner
+torch.utils.{weak,_foreach_utils,_contextlib,_python_dispatch}: torch.inner, torch.tooling
+torch.{_subclasses,_subclasses.fake_tensor,_subclasses.functional_tensor,_subclasses.meta_utils,utils.cpp_extension}: torch.tooling, torch.inner
 torch.utils.checkpoint: torch.shims.checkpoint
 torch.utils.{tensorboard,tensorboard.writer,tensorboard.summary}: train.tensorboard
 torch.utils._pytree: torch.shims.pytree, utils.pytree
@@ -115,7 +116,8 @@ torchvision.transforms.functional_tensor: vision.transforms.functional
 torchvision.datasets.{folder,vision,mnist,cifar,imagenet,fakedata,svhn,stl10,celeba,coco,voc,omniglot,caltech}: vision.datasets
 torchvision.datasets.utils: vision.files
 torchvision.models.{resnet,vgg,densenet,convnext}: models.vision.*, vision.models
-torchvision.models.{alexnet,googlenet,mobilenet,mobilenetv2,vision_transformer}: vision.models
+torchvision.models.{alexnet,googlenet,mobilenet,mobilenetv2}: vision.models
+torchvision.models.vision_transformer: vision.models, models.vision.vit, torch.tooling
 torchvision.models.{_utils,_api,feature_extraction}: vision.extraction, vision.weights
 torchvision.ops.{feature_pyramid_network,poolers}: vision.ops.pyramid
 torchvision.ops.{stochastic_depth,drop_block}: vision.ops.misc

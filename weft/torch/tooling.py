@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,11 @@ def is_fake(x: Any) -> bool:
 
 def get_proxy_mode() -> None:
     """None: nothing is being traced into a graph of PyTorch's."""
+
+
+def is_traceable_wrapper_subclass(t: Any) -> bool:
+    """False: no tensor is a shell around others."""
+    return False
 
 
 class FunctionalTensor(_Nothing):
@@ -87,3 +92,14 @@ def verify_ninja_availability() -> None:
 def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     """Four words by which a worker of a loader seeds NumPy."""
     return np.random.SeedSequence([base_seed, worker_id]).generate_state(4).tolist()
+
+
+# ------------------------------------------------------------------------------------------------ torchvision
+class ConvStemConfig(NamedTuple):
+    """A convolution before the first block of a vision transformer; Weft's cut pictures into patches by one, without it."""
+
+    out_channels: int
+    kernel_size: int
+    stride: int
+    norm_layer: Any = None
+    activation_layer: Any = None
