@@ -84,6 +84,9 @@ class GraphMAE(nn.Module):
     with weights are taken where there is least to multiply, which comes to the same: that of the first layer before vertices
     are hidden, those with B and W after sums over neighbours; for sparse x nothing of the size of x is made (`_cosines`).
 
+    gain: the layers of attention begin with so many times Glorot's weights, √2 in the paper's program. With features that add
+        up to 1 small weights make codes that biases outweigh, and many steps go by before the features count.
+
     Shape: x (N, in_channels) dense or sparse; hidden (M,), others (K,): numbers of vertices → the loss ();
         `embed`: → (N, hidden_channels)
 
@@ -102,6 +105,7 @@ class GraphMAE(nn.Module):
         feat_dropout: float = 0.2,
         attn_dropout: float = 0.1,
         gamma: float = 3.0,
+        gain: float = 2**0.5,
     ) -> None:
         super().__init__()
         self.gamma, self.feat_dropout = gamma, feat_dropout
@@ -118,6 +122,10 @@ class GraphMAE(nn.Module):
         self.between = Linear(hidden_channels, hidden_channels, bias=False)  # B
         self.decode = GATConv(hidden_channels, in_channels, dropout=attn_dropout, bias=False)
         self.bias = nn.Parameter(weft.zeros(in_channels))
+        with weft.no_grad():
+            for layer in (*self.layers, self.decode):
+                for weight in (part for part in layer.parameters() if part.ndim > 1):
+                    weight.mul_(gain)
 
     def forward(self, x: Features, edge_index: Adjacency) -> Tensor:
         return self._encoded(self.layers[0].lin(self._dropped(x)), edge_index)

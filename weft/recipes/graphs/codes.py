@@ -1,8 +1,10 @@
 """Codes of papers learned without labels, then logistic regression on them: what the recipes for DGI and GraphMAE share.
 
 The encoder sees features and citations and no label; it is frozen before the first label is looked at. Logistic regression
-learns from the 140 or 120 labelled papers; the step counts that is best on the validation papers. Otherwise as in
-`citations.py`. Beside the figure: the same regression on the features as they are.
+learns from the 140 or 120 labelled papers, from codes of one length, with much decay; the step counts whose loss on the
+validation papers is lowest. (The highest accuracy among 300 steps is chance for the most part: of codes by deep graph infomax,
+on the half of the validation papers that did not choose, 71.5 % of Citeseer instead of 73 %, 80.7 % of Cora instead of 81.3 %.)
+Otherwise as in `citations.py`. Beside the figure: the same regression on the features as they are.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class CodeSettings(Settings):
     weight_decay: float = option(0.0, "decay of its weights", at_least=0)
     hidden: int = option(512, "numbers of a code", at_least=1)
     steps: int = option(300, "steps of logistic regression, at most", at_least=1)
-    decay: float = option(0.0, "decay of the weights of logistic regression", at_least=0)
+    decay: float = option(0.2, "decay of the weights of logistic regression", at_least=0)
 
 
 class Codes(Recipe):
@@ -72,8 +74,8 @@ class Codes(Recipe):
         for seed in range(run.settings.seed, run.settings.seed + run.settings.seeds):
             rows.append(learner.learned(seed))
             run.folder.append({"kind": "seed", "seed": seed, **rows[-1]})
-        raw = Probe(paper, paper.x.shape[1], 0.0).fitted(
-            paper.graph.x * (30 if self.normalize else 1), run.settings.steps, 0
+        raw = Probe(paper, paper.x.shape[1], run.settings.decay).fitted(
+            of_one_length(paper.graph.x), run.settings.steps, 0
         )
         found = {self.goal.beside: spread_labels(paper), "features_accuracy": raw["test_accuracy"]}
         return summary(rows) | found, None
@@ -125,8 +127,14 @@ class Encoding:
     def learned(self, seed: int) -> dict[str, float]:
         """Accuracies of logistic regression on the codes of one encoder."""
         codes, epoch = self.codes(seed)
+        codes = of_one_length(codes)
         self.probe = self.probe or Probe(self.paper, codes.shape[1], self.settings.decay)
         return self.probe.fitted(codes, self.settings.steps, seed) | {"epoch": epoch}
+
+
+def of_one_length(codes: Tensor) -> Tensor:
+    """Each row over its length, times √D: numbers of about one. Shape: (N, D) → (N, D)"""
+    return F.normalize(codes, dim=-1) * math.sqrt(codes.shape[-1])
 
 
 class Probe:
@@ -137,27 +145,26 @@ class Probe:
         self.optimizer = optim.Adam(self.layer.parameters(), lr=0.01, weight_decay=decay)
         self.step = weft.compile(self._step)
 
-    def _step(self, train: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, train: Tensor, held: Tensor) -> Tensor:
         y = self.paper.graph.y
         self.optimizer.zero_grad()
         F.cross_entropy(self.layer(train), y[self.paper.train]).backward()
         self.optimizer.step()
         with weft.no_grad():
-            said = self.layer(held)
-            return F.cross_entropy(said, y[self.paper.validation]), said.argmax(1)
+            return F.cross_entropy(self.layer(held), y[self.paper.validation])
 
     def fitted(self, codes: Tensor, steps: int, seed: int) -> dict[str, float]:
-        """Test and validation accuracy at the step that is best on the validation papers."""
+        """Test and validation accuracy at the step whose loss on the validation papers is lowest."""
         weft.manual_seed(seed)
         restarted(self.layer, nn.Linear(self.layer.in_features, self.layer.out_features), self.optimizer)
         train, held, y = codes[self.paper.train], codes[self.paper.validation], self.paper.graph.y
-        right, best, kept = y[self.paper.validation].numpy(), (-1.0, -math.inf), {}
+        lowest, kept = math.inf, {}
         for _ in range(steps):
-            loss, said = self.step(train, held)
-            found = float((said.numpy() == right).mean()), -loss.item()
-            if found > best:
-                best, kept = found, {name: value.clone() for name, value in self.layer.state_dict().items()}
+            loss = self.step(train, held).item()
+            if loss < lowest:
+                lowest, kept = loss, {name: value.clone() for name, value in self.layer.state_dict().items()}
         self.layer.load_state_dict(kept)
         with weft.no_grad():
-            said = self.layer(codes[self.paper.test]).argmax(1)
-        return {"test_accuracy": (said == y[self.paper.test]).float().mean().item(), "validation_accuracy": best[0]}
+            right = self.layer(codes).argmax(1) == y
+        parts = ("test", self.paper.test), ("validation", self.paper.validation)
+        return {f"{name}_accuracy": right[part].float().mean().item() for name, part in parts}

@@ -42,7 +42,6 @@ class DGIPapers(Codes):
         margin=0.03,
     )
     dataset = "cora"
-    scaled = False  # whether codes are divided by their mean size before the regression, whose steps are of one length
 
     def model(self, settings: DGISettings, paper: Paper) -> nn.Module:
         return DGI(paper.x.shape[1], settings.hidden, normalize=False)
@@ -54,8 +53,7 @@ class DGIPapers(Codes):
         return model.loss(paper.x, paper.matrix, *drawn)
 
     def embedded(self, model: DGI, paper: Paper) -> Tensor:
-        codes = model.embed(paper.x, paper.matrix)
-        return codes / codes.abs().mean() if self.scaled else codes
+        return model.embed(paper.x, paper.matrix)
 
 
 recipe = DGIPapers()

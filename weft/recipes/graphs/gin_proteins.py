@@ -20,6 +20,7 @@ class ProteinsSettings(MoleculeSettings):
 
     epochs: int = 60
     patience: int = 20
+    members: int = 5
 
 
 class GINProteins(Molecules):

@@ -15,9 +15,10 @@ __all__ = ["CiteseerSettings", "GraphMAECiteseer", "recipe"]
 
 @dataclass(kw_only=True)
 class CiteseerSettings(GraphMAESettings):
-    """What differs on Citeseer, as in the paper."""
+    """What differs on Citeseer, as in the paper but for the number of steps."""
 
     epochs: int = 150
+    hidden: int = 512
     weight_decay: float = 2e-5
     heads: int = 2
     replaced: float = 0.1

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 import weft
 
 from ... import nn, optim
+from ...data.dataset import k_fold
 from ...data.graph import Graph
 from ...data.sources.catalogue import FILES, Source
 from ...data.sources.errors import SourceError
 from ...data.sources.fetch import find
 from ...data.sources.graphs import TUDataset
-from ...graphs.folds import Fold, NestedResult, nested_evaluation, nested_folds, read_folds
+from ...graphs.folds import Fold, nested_evaluation, nested_folds, read_folds
 from ...graphs.padding import PaddedBatches
 from ...models.graphs.weisfeiler_leman import wl_kernel
 from ...models.graphs.wholes import GIN, DeepSets
@@ -38,6 +39,8 @@ from .citations import restarted
 __all__ = ["MoleculeSettings", "Molecules"]
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of ridge regression
+KINDS = ("gin", "bags")
+READOUTS = ("sum", "mean")
 ORDERS = 4  # in which the graphs of a fold are gone through, one after the other
 ROUNDS = (1, 2, 3, 4)  # of Weisfeiler and Leman's test
 
@@ -54,6 +57,8 @@ class MoleculeSettings(Settings):
     hidden: int = option(32, "units of each layer", at_least=1)
     layers: int = option(4, "layers", at_least=1)
     dropout: float = option(0.5, "share of what is said by a layer's readout that is dropped", at_least=0, at_most=0.95)
+    members: int = option(1, "networks whose probabilities are averaged, each validated by another part", at_least=1)
+    skip: int = option(0, "leave out so many folds at the beginning", at_least=0, at_most=9)
     limit: int | None = option(None, "run only so many of the folds", at_least=1)
 
 
@@ -67,21 +72,21 @@ class Molecules(Recipe):
     def fit(self, run: Run) -> tuple[dict[str, float], Any]:
         settings = run.settings
         source = TUDataset(run.root, name=self.dataset, use_node_attr=self.attributes, download=run.root is None)
-        folds = self.folds(source, run.root)[: settings.limit]
+        folds = list(enumerate(self.folds(source, run.root)))[settings.skip :][: settings.limit]
         run.check_folder()
-        learner = GraphLearner(source, settings)
-        found = {
-            kind: nested_evaluation(folds, ("sum", "mean"), learner.fitting(kind), learner.tested)
-            for kind in ("gin", "bags")
-        }
-        found["kernel"] = by_kernel(source, folds)
-        for number in range(len(folds)):
-            figures = {name: float(result.test[number]) for name, result in found.items()}
-            run.folder.append({"kind": "fold", "fold": number, **figures})
-        told = {"test_accuracy": found["gin"].mean, "test_accuracy_deviation": found["gin"].deviation}
-        others = {"structure_free_accuracy": found["bags"].mean, "kernel_accuracy": found["kernel"].mean}
+        learner, kernels, rows = GraphLearner(source, settings), kernels_of(source), []
+        for number, fold in folds:
+            rows.append(
+                {kind: learner.nested(kind, number, fold) for kind in KINDS}
+                | {"kernel": by_kernel(kernels, source, fold)}
+            )
+            run.folder.append({"kind": "fold", "fold": number, **rows[-1]})
+        found = {kind: np.array([row[kind] for row in rows]) for kind in rows[0]}
+        told = {"test_accuracy": found["gin"].mean(), "test_accuracy_deviation": found["gin"].std()}
+        others = {"structure_free_accuracy": found["bags"].mean(), "kernel_accuracy": found["kernel"].mean()}
         counts = np.bincount(source.targets.numpy())
-        return told | others | {self.goal.beside: float(counts.max() / counts.sum()), "folds": len(folds)}, None
+        told = {name: float(value) for name, value in (told | others).items()}
+        return told | {self.goal.beside: float(counts.max() / counts.sum()), "folds": len(folds)}, None
 
     def folds(self, source: TUDataset, root: Root) -> list[Fold]:
         """Published folds, or stratified ones."""
@@ -102,8 +107,9 @@ class GraphLearner:
         scale = weft.tensor(_scale(np.concatenate([graph.x.numpy() for graph in source.graphs])))
         graphs = [graph.replace(x=graph.x / scale) for graph in source.graphs]
         self.batches = PaddedBatches(graphs, settings.batch_size)
+        self.classes: NDArray = source.targets.numpy()
         self.networks: dict[tuple[str, str], Network] = {}
-        self.orders: tuple[bytes, list[list[Graph]]] = b"", []
+        self.orders: dict[bytes, list[list[Graph]]] = {}
 
     def model(self, kind: str, readout: str) -> nn.Module:
         """An isomorphism network ("gin"), or one of bags of vertices."""
@@ -112,37 +118,61 @@ class GraphLearner:
             return GIN(inputs, s.hidden, classes, num_layers=s.layers, dropout=s.dropout, readout=readout)
         return DeepSets(inputs, 2 * s.hidden, classes, dropout=s.dropout, readout=readout)
 
+    def nested(self, kind: str, number: int, fold: Fold) -> float:
+        """The test accuracy of one of ten folds: of sums and means as readouts the one that is better in validation."""
+        self.fits = (10 * KINDS.index(kind) + number) * len(READOUTS) * self.settings.members  # whatever was run before
+        return nested_evaluation([fold], READOUTS, self.fitting(kind), self.tested).mean
+
     def fitting(self, kind: str) -> Callable[[str, NDArray, NDArray], tuple[float, Any]]:
-        """The `fit` of `nested_evaluation`; what it leaves are the weights, and the network that they belong to."""
+        """The `fit` of `nested_evaluation`; what it leaves are the weights of all members, and the network that they belong to."""
 
         def fit(readout: str, train: NDArray, held: NDArray) -> tuple[float, Any]:
-            self.fits += 1
-            weft.manual_seed(self.settings.seed * 1000 + self.fits)
-            fresh = self.model(kind, readout)
-            if (kind, readout) not in self.networks:
-                self.networks[kind, readout] = Network(self.model(kind, readout), self.settings)
+            rows = [self._member(kind, readout, *part) for part in self._parts(train, held)]
             network = self.networks[kind, readout]
-            restarted(network.model, fresh, network.optimizer)
-            best, kept = self._learned(network, self._ordered(train), list(self.batches.of(held)))
-            return best[0], (network, kept)
+            return float(np.mean([best[0] for best, _ in rows])), (network, [kept for _, kept in rows])
 
         return fit
 
+    def _member(self, kind: str, readout: str, train: NDArray, held: NDArray) -> tuple[tuple, dict[str, Any]]:
+        """What `_learned` leaves of one network that starts anew."""
+        self.fits += 1
+        weft.manual_seed(self.settings.seed * 1000 + self.fits)
+        fresh = self.model(kind, readout)
+        if (kind, readout) not in self.networks:
+            self.networks[kind, readout] = Network(self.model(kind, readout), self.settings)
+        network = self.networks[kind, readout]
+        restarted(network.model, fresh, network.optimizer)
+        return self._learned(network, train, held)
+
+    def _parts(self, train: NDArray, held: NDArray) -> list[tuple[NDArray, NDArray]]:
+        """What each member learns from and what it is validated by: of several members each leaves out another part of both."""
+        count = self.settings.members
+        if count == 1:
+            return [(train, held)]
+        both = np.concatenate([train, held])
+        cuts = k_fold(len(both), count, shuffle=True, seed=self.settings.seed, stratify=self.classes[both])
+        return [(both[rest], both[out]) for rest, out in cuts]
+
     def _ordered(self, train: NDArray) -> list[list[Graph]]:
         """The graphs that train in ORDERS orders, the same for all networks."""
-        if self.orders[0] != train.tobytes():
+        key = train.tobytes()
+        if key not in self.orders:
+            if len(self.orders) >= self.settings.members:
+                self.orders.clear()  # another fold
             generator = np.random.default_rng(self.settings.seed)
-            made = [list(self.batches.of(generator.permutation(train))) for _ in range(ORDERS)]
-            self.orders = train.tobytes(), made
-        return self.orders[1]
+            self.orders[key] = [list(self.batches.of(generator.permutation(train))) for _ in range(ORDERS)]
+        return self.orders[key]
 
-    def _learned(self, network: Network, orders: list[list[Graph]], held: list[Graph]) -> tuple[tuple, dict[str, Any]]:
+    def _learned(self, network: Network, train: NDArray, held: NDArray) -> tuple[tuple, dict[str, Any]]:
         """The best (accuracy, minus loss) on what is held out, and the weights then."""
         settings, best, kept, since = self.settings, (-1.0, -math.inf), {}, 0
+        orders, asked = self._ordered(train), list(self.batches.of(held))
         for epoch in range(settings.epochs):
             rate = settings.lr * (0.5 + 0.5 * math.cos(math.pi * epoch / settings.epochs))
             network.learn(orders[epoch % len(orders)], rate)
-            found = network.asked(held)
+            said = network.probabilities(asked)
+            losses = -np.log(np.maximum(said[np.arange(len(held)), self.classes[held]], 1e-9))
+            found = self._right(said, held), -float(losses.mean())
             since = 0 if found > best else since + 1
             if not since:
                 best, kept = found, {name: value.clone() for name, value in network.model.state_dict().items()}
@@ -150,11 +180,16 @@ class GraphLearner:
                 break
         return best, kept
 
+    def _right(self, said: NDArray, numbers: NDArray) -> float:
+        return float((said.argmax(1) == self.classes[numbers]).mean())
+
     def tested(self, fitted: Any, numbers: NDArray) -> float:
-        """The `test` of `nested_evaluation`."""
-        network, kept = fitted
-        network.model.load_state_dict(kept)
-        return network.asked(list(self.batches.of(numbers)))[0]
+        """The `test` of `nested_evaluation`: of the mean of what all members say."""
+        (network, members), batches, said = fitted, list(self.batches.of(numbers)), []
+        for kept in members:
+            network.model.load_state_dict(kept)
+            said.append(network.probabilities(batches))
+        return self._right(np.mean(said, 0), numbers)
 
 
 class Network:
@@ -176,12 +211,10 @@ class Network:
         (losses.sum() / batch.graph_mask.sum()).backward()
         self.optimizer.step()
 
-    def _ask(self, batch: Graph) -> tuple[Tensor, Tensor, Tensor]:
+    def _ask(self, batch: Graph) -> tuple[Tensor, Tensor]:
         self.model.eval()
         with weft.no_grad():
-            said, there = self._said(batch), batch.graph_mask
-            losses = F.cross_entropy(said, batch.y, reduction="none") * there
-            return ((said.argmax(1) == batch.y) & there).sum(), losses.sum(), there.sum()
+            return self._said(batch).softmax(1), batch.graph_mask
 
     def learn(self, batches: list[Graph], rate: float) -> None:
         """A step for each batch."""
@@ -189,10 +222,10 @@ class Network:
         for batch in batches:
             self.step(batch)
 
-    def asked(self, batches: list[Graph]) -> tuple[float, float]:
-        """Accuracy, and minus the loss."""
-        right, loss, count = (sum(part.item() for part in parts) for parts in zip(*map(self.ask, batches), strict=True))
-        return right / max(count, 1), -loss / max(count, 1)
+    def probabilities(self, batches: list[Graph]) -> NDArray:
+        """What is said of each graph, in the order of the batches: (graphs, classes)."""
+        said = (self.ask(batch) for batch in batches)
+        return np.concatenate([rows.numpy()[there.numpy()] for rows, there in said])
 
 
 def _scale(rows: NDArray) -> NDArray:
@@ -201,10 +234,14 @@ def _scale(rows: NDArray) -> NDArray:
     return np.where(binary, 1, np.maximum(rows.std(0), 1e-6)).astype(np.float32)
 
 
-def by_kernel(source: TUDataset, folds: list[Fold]) -> NestedResult:
-    """Ridge regression of one-hot classes with Weisfeiler and Leman's kernel; rounds and ridge chosen in validation."""
+def kernels_of(source: TUDataset) -> dict[int, NDArray]:
+    """Weisfeiler and Leman's kernel after each number of rounds: (graphs, graphs) each."""
     labels = [graph.replace(x=graph.x[:, _columns(source)]) for graph in source.graphs]
-    kernels = {rounds: wl_kernel(labels, rounds) for rounds in ROUNDS}
+    return {rounds: wl_kernel(labels, rounds) for rounds in ROUNDS}
+
+
+def by_kernel(kernels: dict[int, NDArray], source: TUDataset, fold: Fold) -> float:
+    """Ridge regression of one-hot classes with one of the kernels; rounds and ridge chosen in validation."""
     y, classes = source.targets.numpy(), np.eye(source.num_classes)
 
     def fit(rounds: int, train: NDArray, held: NDArray) -> tuple[float, Any]:
@@ -217,7 +254,7 @@ def by_kernel(source: TUDataset, folds: list[Fold]) -> NestedResult:
         rounds, train, (w, b) = fitted
         return float(((kernels[rounds][np.ix_(numbers, train)] @ w + b).argmax(1) == y[numbers]).mean())
 
-    return nested_evaluation(folds, ROUNDS, fit, test)
+    return nested_evaluation([fold], ROUNDS, fit, test).mean
 
 
 def _columns(source: TUDataset) -> NDArray:
