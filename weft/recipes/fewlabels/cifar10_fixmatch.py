@@ -32,7 +32,7 @@ class CifarFixMatchSettings(FewSettings):
 
     draws: int = 3
     labels: int = 250
-    steps: int = 4500
+    steps: int = 3000
     supervised_steps: int = 800
     lr: float = option(0.03, "learning rate, the largest of its cycle", above=0)
     weight_decay: float = option(5e-4, "decay of the weights", at_least=0)
