@@ -270,6 +270,15 @@ def test_the_decoder_is_a_layer_of_attention_after_hidden_codes_are_hidden_again
         assert model.loss(features, edges, hidden, others).item() == pytest.approx(expected, rel=1e-9)
 
 
+def test_layers_of_attention_begin_with_gain_times_glorots_weights():
+    weft.manual_seed(0)
+    model = models.GraphMAE(300, 64, heads=2, gain=3.0)
+    for weight in (model.layers[0].lin.weight, model.layers[1].lin.weight, model.decode.lin.weight):
+        expected = 3 * (2 / sum(weight.shape)) ** 0.5
+        assert weight.std().item() == pytest.approx(expected, rel=0.05)
+    assert model.between.weight.std().item() == pytest.approx((2 / 128) ** 0.5, rel=0.05)
+
+
 def test_the_scaled_cosine_error():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
