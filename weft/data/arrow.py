@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EntryError, MissingFileError, OptionError
+from ..errors import ArgumentError, EntryError, MissingFileError, OptionError
 from ..io.bounded import brief, load_json
 from ..io.errors import FileFormatError, HeaderError, OversizeError, UnsafeNameError
 from ..runtime.extras import extra
@@ -37,6 +37,10 @@ def from_arrow(table: Any, columns: Sequence[str] | None = None) -> FrameDataset
 
     Lists of one length become tensors (N, length), texts and others Python objects, made when they are asked for.
     """
+    if not hasattr(table, "column_names"):
+        raise ArgumentError(
+            f"from_arrow: expected an Arrow table, got {type(table).__name__}; from_frame takes frames of pandas and polars"
+        )
     names = list(table.column_names)
     unknown = [name for name in columns or () if name not in names]
     if unknown:
