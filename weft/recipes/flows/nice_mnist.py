@@ -5,6 +5,9 @@ Beside it a Gaussian with full covariance over the same noisy levels. Pixels by 
 bits: most pixels are black nearly always, which a histogram says for nothing, and a density in levels only with slopes that a map
 that keeps volumes has not got. No NICE comes near that, the paper's neither; the recipe prints it as well. Scales start at those
 of the pixels: two layers of 500 units had 4.97 bits on validation images after 600 steps, and 9.14 where scales started at 1.
+Small networks at a high rate learn much faster than five layers of 1,000 units, and the decay must leave the scales alone: on
+validation images, after 12 seconds of one core (three epochs), two layers of 400 units had 4.53 bits with a decay of 0.5 on
+matrices, 4.63 without, 5.04 with two of 500 at a fifth of the rate; with a decay of 0.3 on scales as well 5.48.
 """
 
 from __future__ import annotations
