@@ -241,6 +241,18 @@ def test_winograd_by_panels(name, what, threads):
     Problem(shape).check(what, make, 30.0)
 
 
+def test_winograd_by_panels_gives_the_bits_of_blocks():
+    shape, found = conv_shape(64, 96, 3, padding=1, image=9, batch=3), []
+    problem = Problem(shape)
+    for outside, *options in ((WinogradConv, 8), (WinogradPanels, 1, 4 * 36 * 16 * 32), (WinogradPanels, 16)):
+        result = Buffer(np.full(problem.y.shape, np.nan, np.float32))
+        buffers = [Buffer(problem.x), Buffer(problem.w), result]
+        direct = ConvForward(shape, buffers[0].access(0), buffers[1].access(1), storing(result, 2), 3, 4)
+        run(outside(direct, 4, *options), buffers)
+        found.append(result.array)
+    assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+
+
 @pytest.mark.parametrize("target", OTHERS)
 @pytest.mark.parametrize("what", ["y", "x"])
 def test_winograd_by_panels_on_older_processors(what, target):
