@@ -111,12 +111,9 @@ class Tensor(Borders):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
         """The size of one dimension, or of all (`shape`)."""
-        if dim is None:
-            return self.shape
-        place = wrap_dim(dim, self.ndim, "size")
-        if not self.ndim:
+        if dim is not None and not self.ndim:
             raise IndexRangeError(f"size: dimension {dim} was asked for, but the tensor has no dimensions")
-        return self.shape[place]
+        return self.shape if dim is None else self.shape[wrap_dim(dim, self.ndim, "size")]
 
     def dim(self) -> int:
         """The number of dimensions."""
