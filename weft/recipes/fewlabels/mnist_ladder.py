@@ -1,6 +1,6 @@
 """mnist-ladder: MNIST with 100 labels; every layer denoised with the help of the one above (Rasmus et al. 2015: 1.06 %).
 
-On 5,000 validation images and one draw (seed 11), 24,000 steps left 1.4 %, 13,750 of them 1.9 % before the rate fell; theirs
+On 5,000 validation images and one draw (seed 11), 24,000 steps left 1.4 %, 13,750 of them 1.9 % at a high rate still; theirs
 are 90,000 of a wider network (784 → 1000 → 500 → 250 → 250 → 250 → 10), which was at 1.8 % after 5,500 and takes more than
 twice the time. No test image has been looked at yet.
 """
