@@ -76,7 +76,7 @@ class Program:
             if len(table) != len(content) or not all(map(operator.is_, table.values(), content)):
                 return False
         for guard in self.guards:
-            if not guard.holds():
+            if guard.quick() != guard.last and not guard.holds():
                 return False
         for position, grad in self.looked_at:
             if tensors[position]._grad is not grad:

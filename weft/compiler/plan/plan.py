@@ -200,7 +200,30 @@ class Plan:
                 self.captured.append(value)
         self.passing = [*(value for _, value in self.arguments), *self.outputs]
         self.rebind()
+        self._find_places()
         self.small = sum(int(table[0]) for table in self.native_tables) < 4 and self.meetings is None
+
+    def _find_places(self) -> None:
+        """What a run looks up for every argument and output, beside each other in memory: runs come when caches are cold.
+
+        Where nothing but native code reads them (`alone`), their arrays need not be known.
+        """
+        self.memory_of_words = memoryview(self.words)
+        native = all(isinstance(x, int) for x in self.segments) and self.meetings is None
+        self.alone = native and not (self.closing or self.spans)
+        place = lambda value: tuple(self.patches.get(value, ())) if self.alone else None
+        self.entering = tuple((at, v.node.op.strides is None, place(v), v) for at, v in self.arguments)
+        orders = self.graph.orders
+        self.leaving = tuple((v.shape, v.dtype, orders.get(n), place(v), v) for n, v in enumerate(self.outputs))
+
+    def _enter(self, root: Value, places: tuple[tuple[int, int], ...] | None, array: np.ndarray) -> None:
+        """As `_point`, by what `_find_places` has found."""
+        if places is None:
+            self._point(root, array)
+            return
+        start, words = address(array), self.memory_of_words
+        for word, offset in places:
+            words[word] = start + offset
 
     def rebind(self) -> None:
         """Look up anew where the captured tensors lie."""
@@ -243,25 +266,34 @@ class Plan:
         try:
             return self._run(arguments, memory)
         finally:
-            for value in self.passing:  # so that memory ends with the tensors that the caller drops
-                self.arrays.pop(value, None)
+            if not self.alone:
+                for value in self.passing:  # so that memory ends with the tensors that the caller drops
+                    self.arrays.pop(value, None)
             if self.meetings is not None:
                 self.meetings.end()
 
-    def _run(self, arguments: Sequence[np.ndarray], memory: Mapping[int, np.ndarray] = {}) -> list[np.ndarray]:
-        for position, value in self.arguments:
+    def _run(
+        self,
+        arguments: Sequence[np.ndarray],
+        memory: Mapping[int, np.ndarray] = {},
+        held: list[np.ndarray] | None = None,
+    ) -> list[np.ndarray]:
+        """As `run`; copies of arguments come into `held`, for as long as native code reads them."""
+        held = [] if held is None else held
+        for position, dense, places, value in self.entering:
             array = arguments[position]
-            if value.node.op.strides is None and not array.flags.c_contiguous:
+            if dense and not array.flags.c_contiguous:
                 array = np.ascontiguousarray(array)
-            self._point(value, array)
+                held.append(array)
+            self._enter(value, places, array)
         for fetch, array in self.fetched:
             array[...] = fetch()
         results = []
-        for number, value in enumerate(self.outputs):
+        for number, (shape, kind, order, places, value) in enumerate(self.leaving):
             array = memory.get(number)
             if array is None:
-                array = empty(value.shape, value.dtype, self.graph.orders.get(number))
-            self._point(value, array)
+                array = empty(shape, kind, order)
+            self._enter(value, places, array)
             results.append(array)
         if self.meetings is not None:
             self.meetings.begin(self.arrays)
@@ -311,8 +343,9 @@ class Plan:
 
     def measure(self, arguments: Sequence[np.ndarray]) -> list[float]:
         """Run once, then again for the microseconds of each step; other ranks that the plan calls do the same."""
+        held: list[np.ndarray] = []
         try:
-            self._run(arguments)
+            held += self._run(arguments, held=held)
             if self.meetings is not None:
                 self.meetings.end()
                 self.meetings.begin(self.arrays)
