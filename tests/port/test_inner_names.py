@@ -39,7 +39,7 @@ torch.distributed.tensor.parallel: ColwiseParallel parallelize_module
 torch.distributed.checkpoint.state_dict: get_model_state_dict
 torch.distributed.fsdp: FullyShardedDataParallel MixedPrecisionPolicy fully_shard
 torch: torch _check _foreach_rsqrt_
-torch.cuda: _initialized
+torch.cuda: _initialized _lazy_call
 torch.serialization: DEFAULT_PROTOCOL
 torch.nn.parameter: UninitializedTensorMixin
 torch.nn.modules: CrossMapLRN2d
@@ -53,7 +53,7 @@ torch.utils.cpp_extension: load load_inline CUDA_HOME CUDAExtension BuildExtensi
 torch.utils.data._utils.collate: np_str_obj_array_pattern default_collate
 torch.utils.data._utils.worker: _generate_state
 torch.fx.experimental.proxy_tensor: get_proxy_mode
-torch._C: _has_xpu _has_cuda
+torch._C: _has_xpu _has_cuda Value
 torch._subclasses.fake_tensor: is_fake FakeTensor FakeTensorMode unset_fake_temporarily
 torch.nn.attention.flex_attention: AuxRequest AuxOutput
 torch._dynamo.eval_frame: OptimizedModule

@@ -12,6 +12,10 @@ __all__ = ["Generator", "TensorBase", "_TensorBase"]
 Generator, _TensorBase, TensorBase, _TensorMeta = weft.Generator, weft.Tensor, weft.Tensor, type(weft.Tensor)
 
 
+class Value:
+    """A value of a graph of TorchScript; nothing is one."""
+
+
 def _nothing(*args: Any, **options: Any) -> None:
     """Nothing to do."""
 

@@ -173,4 +173,5 @@ def get_rng_state_all() -> list[Any]:
 
 
 set_rng_state = set_rng_state_all = _nothing
+_lazy_call = _nothing  # what would be called when a card is first used
 _initialized = False  # what libraries ask before they keep a card's random state
