@@ -8,6 +8,7 @@ of the pixels: two layers of 500 units had 4.97 bits on validation images after 
 Small networks at a high rate learn much faster than five layers of 1,000 units, and the decay must leave the scales alone: on
 validation images, after 12 seconds of one core (three epochs), two layers of 400 units had 4.53 bits with a decay of 0.5 on
 matrices, 4.63 without, 5.04 with two of 500 at a fifth of the rate; with a decay of 0.3 on scales as well 5.48.
+Seen at seed 101, once, on the whole test set: 4.401 bits, the Gaussian 5.297.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["NICEMnist", "NICESettings", "recipe"]
 class NICESettings(GreySettings):
     """Settings of nice-mnist."""
 
-    epochs: int = 20
+    epochs: int = 6
     lr: float = 0.005
     weight_decay: float = option(0.5, "decay of matrices of weights (AdamW)", at_least=0)
     hidden: tuple[int, ...] = option((500, 500), "units of each network", at_least=1)
