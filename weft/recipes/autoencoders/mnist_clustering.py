@@ -12,7 +12,8 @@ named after five passes, where .96 are now).
 
 Seen at seed 11, all 70,000 images, five minutes of one core: k-means on pixels .535, on codes .839, refined .969 after eight
 passes. With Student's t in the codes' dimension, nine degrees of freedom, clusters are surer of themselves and move less: from a
-poor start, .729 on codes, seven passes brought .793, and .833 with three degrees. Labels at seed 11 chose these settings.
+poor start, .729 on codes, seven passes brought .793, and .833 with three degrees. Labels at seed 11 chose these settings; at
+seed 101 the same figures are .533, .843 and .972.
 """
 
 from __future__ import annotations
