@@ -613,7 +613,7 @@ def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = Fals
     """y[i][j] = input[index[i][j]][j] for dim = 0, and likewise for other dimensions."""
 def gcd(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisor of integers."""
-def gcd_(self: Tensor, other: Any, **kwargs: Any) -> Tensor:
+def gcd_(self: Tensor, other: Any, *more: Any, **kwargs: Any) -> Tensor:
     """In-place version of `gcd`."""
 def ge(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """x ≥ other, element by element."""
@@ -720,7 +720,7 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> 
     """(values, indices) of the k-th smallest element (counted from 1) along `dim`."""
 def lcm(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The least common multiple of integers."""
-def lcm_(self: Tensor, other: Any, **kwargs: Any) -> Tensor:
+def lcm_(self: Tensor, other: Any, *more: Any, **kwargs: Any) -> Tensor:
     """In-place version of `lcm`."""
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input · 2^other."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 
@@ -75,6 +76,16 @@ def test_alone_every_call_works(alone):
     objects = [None]
     dist.all_gather_object(objects, "one")
     assert objects == ["one"] and dist.new_group([0]).size == 1
+
+
+def test_variables_for_scripts_are_taken_back(monkeypatch):
+    """RANK in the environment makes the next script of this process believe that a launcher has started it."""
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "1")  # a launcher's stays
+    dist.init_process_group()
+    assert os.environ["RANK"] == "0"
+    dist.destroy_process_group()
+    assert "RANK" not in os.environ and os.environ["WORLD_SIZE"] == "1"
 
 
 def test_alone_nothing_is_imported():

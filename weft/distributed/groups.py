@@ -7,6 +7,7 @@ import enum
 import importlib.util
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import DistributedError, OptionError, StateError
@@ -68,9 +69,11 @@ class GroupMember:
 group = GroupMember
 
 
+@dataclass
 class _State:
     world: Group | None = None
     groups: int = 0  # made so far, for their labels
+    variables: dict[str, str] = field(default_factory=dict)  # of the environment, set by init_process_group
 
 
 _state = _State()
@@ -143,8 +146,13 @@ def init_process_group(
     seconds = _seconds(timeout)
     channel = world.mpi().COMM_WORLD.Dup() if size > 1 else None
     _state.world = Group(range(size), own, channel, seconds)
-    for name, number in (("WORLD_SIZE", size), ("RANK", own), ("LOCAL_RANK", world.local_rank())):
-        os.environ.setdefault(name, str(number))  # what scripts of PyTorch's kind read
+    told_now = {
+        "WORLD_SIZE": size,
+        "RANK": own,
+        "LOCAL_RANK": world.local_rank(),
+    }  # what scripts of PyTorch's kind read
+    _state.variables = {name: str(number) for name, number in told_now.items() if name not in os.environ}
+    os.environ.update(_state.variables)
     if size > 1:
         barrier(_state.world)
 
@@ -166,6 +174,9 @@ def destroy_process_group(group: Group | None = None) -> None:
         ended.close()
     if ended is _state.world:
         _state.world = None
+        for name, value in _state.variables.items():
+            if os.environ.get(name) == value:
+                del os.environ[name]
 
 
 def require_group(group: Group | None, name: str) -> Group:
