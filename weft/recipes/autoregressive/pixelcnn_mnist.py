@@ -1,8 +1,9 @@
 """pixelcnn-mnist: a gated PixelCNN of 8 layers on fixed-binarised MNIST; van den Oord et al. (2016) report 81.30 nats
 for a plain PixelCNN of 15 layers.
 
-Each convolution has 64 maps, half of them gates of the others. Not yet run at full length, so the goal has not been seen
-reached; an epoch takes 12 minutes of one core with AVX2, two thirds of them in products at the processor's peak.
+Each convolution has 64 maps, half of them gates of the others. Seen at seed 101: 85.88 ± 0.20 nats on the test images, 86.29 on
+the validation images, by one cycle of the rate over five epochs (86.74 in validation), resumed as one of nine; nine in one go were
+not run. An epoch takes four minutes of one core of an AMD EPYC (Zen 5), two thirds of them in products at the processor's peak.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ KINDS = {"gated": GatedPixelCNN, "plain": PixelCNN}
 class PixelCNNSettings(BinarySettings):
     """Settings of pixelcnn-mnist."""
 
-    epochs: int = 5
+    epochs: int = 9
     batch_size: int = 32
     lr: float = 0.003
     kind: Literal["gated", "plain"] = option("gated", "with two stacks and gates, or with the blind spot")
