@@ -3,7 +3,8 @@ for a plain PixelCNN of 15 layers.
 
 Each convolution has 64 maps, half of them gates of the others. Seen at seed 101: 85.88 ± 0.20 nats on the test images, 86.29 on
 the validation images, by one cycle of the rate over five epochs (86.74 in validation), resumed as one of nine; nine in one go were
-not run. An epoch takes four minutes of one core of an AMD EPYC (Zen 5), two thirds of them in products at the processor's peak.
+not run. The first two epochs were computed on a Xeon (Emerald Rapids), the others on an AMD EPYC (Zen 5), where one took 261 s of
+a core that was nearly its own, and up to 560 s beside other programs.
 """
 
 from __future__ import annotations
