@@ -1,7 +1,7 @@
 """diagonal-lstm: a diagonal BiLSTM on 5,000 images of 14×14 pixels, beside a PixelCNN with as many parameters.
 
 Every second pixel of every second row of fixed-binarised MNIST. Both are trained alike. The LSTM sees all pixels before
-the one it predicts from its first layer on; the convolutions see what their kernels reach. Seen at seed 101, in four minutes of
+the one it predicts from its first layer on; the convolutions see what their kernels reach. Seen at seed 101, in 150 seconds of
 one core with the PixelCNN: 32.99 ± 0.12 nats, the PixelCNN 38.46, each with 20,500 weights.
 """
 
