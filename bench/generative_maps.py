@@ -176,10 +176,12 @@ def _torch_sylvester() -> Program:
         )
         for _ in range(4)
     ]
-    start = torch.eye(NUMBERS)[:, :DIRECTIONS]
+    start, level = torch.eye(NUMBERS)[:, :DIRECTIONS], math.log(math.e - 1)
 
-    def triangle(values: Any) -> Any:
-        return values.triu(1) + torch.diag(torch.tanh(values.diagonal()))
+    def triangles(outer: Any, inner: Any) -> Any:
+        slope = 1 + inner.diagonal()
+        product = torch.nn.functional.softplus(outer.diagonal() + level) - 1
+        return outer.triu(1) + torch.diag(product * slope / (1 + slope**2)), inner.triu(1) + torch.diag(slope)
 
     def loss() -> Any:
         x, total = torch.randn(POINTS, NUMBERS), 0
@@ -188,7 +190,7 @@ def _torch_sylvester() -> Program:
             q = start
             for v in reversed(reflections.unbind()):
                 q = q - 2 * torch.outer(v, v @ q) / (v @ v)
-            r, s = triangle(outer), triangle(inner)
+            r, s = triangles(outer, inner)
             bend = torch.tanh((x @ q) @ s.mT + b)
             x = x + (bend @ r.mT) @ q.mT
             total = total + torch.log1p(r.diagonal() * s.diagonal() * (1 - bend**2)).sum(1)

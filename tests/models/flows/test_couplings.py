@@ -138,6 +138,20 @@ def test_splines_rise_and_options_are_checked():
         Sylvester(3, 4)
 
 
+@pytest.mark.parametrize("raw", [-3.0, 0.0, 4.0])
+def test_a_sylvester_map_stretches_and_bends_without_bounds(raw):
+    """Along one direction: y = z + R tanh(R̃ z), 1 + R R̃ at 0, with R R̃ = (softplus(raw + log(e − 1)) − 1) R̃² / (1 + R̃²)."""
+    map = Sylvester(1, 1, **DOUBLE)
+    with weft.no_grad():
+        map.values.copy_(weft.tensor([raw, 19.0, 0.0], **DOUBLE))
+    product = (math.log1p(math.exp(raw) * (math.e - 1)) - 1) * 400 / 401
+    z = weft.tensor([[0.0], [-5.0], [5.0]], **DOUBLE)
+    y, log_det = map(z)
+    assert math.isclose(log_det[0].item(), math.log1p(product), rel_tol=1e-12)
+    assert (y - z - product / 20 * weft.tensor([[0.0], [-1.0], [1.0]], **DOUBLE)).abs().max() < 1e-12
+    assert (map.inverse(y)[0] - z).abs().max() < 1e-9
+
+
 # ---- linear maps ---------------------------------------------------------------------------------------------
 
 

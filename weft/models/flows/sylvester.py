@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft
@@ -14,13 +15,17 @@ from .univariate import increasing_root
 
 __all__ = ["Sylvester"]
 
+F = nn.functional
+LEVEL = math.log(math.e - 1)  # where softplus is 1
+
 
 class Sylvester(Bijector):
     """y = z + Q R tanh(R̃ Qᵀz + b),   log|det J| = Σₘ log(1 + Rₘₘ R̃ₘₘ (1 − tanh²(·)ₘ))
 
-    Q: (D, M) with orthonormal columns, a product of M Householder reflections; R, R̃: (M, M) upper triangular, with
-    diagonals in (−1, 1), so that Rₘₘ R̃ₘₘ > −1 and f can be inverted. What is orthogonal to Q stays; along Q the system is
-    triangular, and each of its M equations increases in its unknown.
+    Q: (D, M) with orthonormal columns, a product of M Householder reflections; R, R̃: (M, M) upper triangular. The diagonal
+    of R̃ is free, that of R is such that Rₘₘ R̃ₘₘ > −1 and f can be inverted: a bend may be as sharp as it has to be, and
+    stretch as much, which diagonals in (−1, 1) cannot. What is orthogonal to Q stays; along Q the system is triangular, and
+    each of its M equations increases in its unknown.
 
     context: 0, or the size of a context on which R, R̃ and b depend linearly
     Shape: (B, D) → (B, D), (B,)
@@ -49,7 +54,10 @@ class Sylvester(Bijector):
         values = self.values.unsqueeze(0) if self.net is None else self.values + self.net(context)
         m = self.directions
         first, second, b = values.split([m * m, m * m, m], dim=1)
-        return _triangle(first.unflatten(1, (m, m))), _triangle(second.unflatten(1, (m, m))), b
+        outer, inner = first.unflatten(1, (m, m)), second.unflatten(1, (m, m))
+        slope = 1 + inner.diagonal(dim1=1, dim2=2)
+        product = F.softplus(outer.diagonal(dim1=1, dim2=2) + LEVEL) - 1  # > −1, and 0 for 0
+        return _triangle(outer, product * slope / (1 + slope**2)), _triangle(inner, slope), b
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Pair:
         q, (r, inner, b) = self.basis(), self._triangles(context)
@@ -77,9 +85,8 @@ class Sylvester(Bijector):
         return f"{self.features}, {self.directions}"
 
 
-def _triangle(square: Tensor) -> Tensor:
-    """Upper triangular, its diagonal between −1 and 1: (…, M, M)"""
-    diagonal = weft.tanh(square.diagonal(dim1=-2, dim2=-1))
+def _triangle(square: Tensor, diagonal: Tensor) -> Tensor:
+    """Upper triangular, with this diagonal: (…, M, M), (…, M)"""
     return square.triu(1) + diagonal.unsqueeze(-1) * weft.eye(square.shape[-1], dtype=square.dtype)
 
 

@@ -1,10 +1,10 @@
 """ddpm-mnist: denoising diffusion on MNIST in 256 levels of grey, with classes: likelihood, samples, guidance.
 
 Wanted: at most 1.5 bits a pixel by the whole bound, samples at most 5 times as far from the test images as training images
-are, 97 % of guided samples of the class asked for. Not yet run at full length, nor on the test images. After 696 steps, 150
-seconds of a busy core, on validation images: 1.34 bits (128 images; L₀ 0.345, all transitions 1.000, prior 0), where a U-Net
-that says v by itself has 3.28 after 871 steps; 1,000 samples 2.7 times as far as 1,000 training images are, by 25 steps of DDIM
-2.9 times; 98.4 % of 500 guided samples of their class.
+are, 97 % of guided samples of the class asked for. Seen at seed 101, in 13 minutes of one core with all that is judged: 1.221
+bits (L₀ 0.320, all transitions 0.852, prior 0; a histogram of each pixel 1.69), 2.7 times as far, 99.9 % of their class; 25
+steps of DDIM as near as 1,000 (12.48 and 12.44, of fewer samples). After 150 seconds the bound is at 1.34 bits, where a U-Net
+that says v by itself has 3.28.
 """
 
 from __future__ import annotations
