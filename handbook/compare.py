@@ -312,6 +312,25 @@ def matched(flow: flows.Flow, plane: Plane, seconds: float, generator: weft.Gene
 
 
 @weft.no_grad()
+def _apart(map: flows.Planar) -> flows.Planar:
+    """Its bend somewhere in the plane and four times as sharp; all through the middle they end at half as much again."""
+    u, w, b = map.values.split([2, 2, 1])
+    u.div_(4)
+    w.mul_(4)
+    b.copy_(w.norm() * weft.randn(1))
+    return map
+
+
+@weft.no_grad()
+def _turned(map: flows.Sylvester) -> flows.Sylvester:
+    """The same with its two bends."""
+    _, inner, b = map.values.split([4, 4, 2])
+    inner.copy_(3 * weft.eye(2).flatten() + 0.1 * weft.randn(4))
+    b.copy_(4 * weft.randn(2))
+    return map
+
+
+@weft.no_grad()
 def _placed(map: flows.Radial) -> flows.Radial:
     """Its centre somewhere in the plane; all near 0 they would be one map."""
     map.values[:2].copy_(weft.randn(2))
@@ -320,13 +339,13 @@ def _placed(map: flows.Radial) -> flows.Radial:
 
 PLANE: dict[str, tuple[Callable[[], Any], float]] = {
     "mixture of 30 Gaussians": (lambda: Mixture(30), 0.02),
-    "planar flow, 128 maps": (lambda: _flow(*(flows.Planar(2).inv for _ in range(128))), 0.02),
-    "radial flow, 128 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(128))), 0.03),
-    "Sylvester flow, 64 maps": (lambda: _flow(*(flows.Sylvester(2, 2).inv for _ in range(64))), 0.03),
-    "NICE": (lambda: _ended(_shaken(flows.NICE(2, (64, 64), 16, "gaussian"))), 0.001),
+    "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02),
+    "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02),
+    "Sylvester flow, 64 maps": (lambda: _flow(*(_turned(flows.Sylvester(2, 2)).inv for _ in range(64))), 0.02),
+    "NICE": (lambda: _ended(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001),
     "RealNVP": (lambda: _ended(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.001),
     "MAF": (
-        lambda: _ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False)),
+        lambda: _shaken(_ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False))),
         0.001,
     ),
     "neural spline": (
