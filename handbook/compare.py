@@ -352,10 +352,10 @@ PLANE: dict[str, tuple[Callable[[], Any], float]] = {
         lambda: _ended(flows.NeuralSplineFlow(2, (64, 64), 4, bins=16, kind="autoregressive", bound=4.0)),
         0.005,
     ),
-    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (16, 16), 32, bound=0.99)), 0.005),
+    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (16, 16), 64, bound=0.99)), 0.004),
     "continuous flow": (
-        lambda: _ended(flows.ContinuousFlow(2, (64, 64), method="rk4", options={"num_steps": 8})),
-        0.01,
+        lambda: _ended(flows.ContinuousFlow(2, (64, 64, 64), method="rk4", options={"num_steps": 12})),
+        0.002,
     ),
     "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003),
     "DDPM (bound)": (

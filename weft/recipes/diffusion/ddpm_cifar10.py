@@ -22,6 +22,7 @@ class CifarSettings(DDPMSettings):
 
     epochs: int = 40
     width: int = 96
+    average: float = 0.99  # of 2,800 steps: with 0.999 the first weights would still be heard
     holdout: int = 1000
     limit: int | None = option(10_000, "use only so many training and test images", at_least=1)
 
