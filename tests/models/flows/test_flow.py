@@ -7,10 +7,19 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 import weft
 from weft.distributions import Normal, TransformedDistribution
-from weft.errors import ArgumentError, ConditionError, DtypeError, InvalidValueError, ShapeError, UnsupportedError
+from weft.errors import (
+    ArgumentError,
+    ConditionError,
+    DtypeError,
+    InvalidValueError,
+    OptionError,
+    ShapeError,
+    UnsupportedError,
+)
 from weft.models.flows import (
     IAF,
     MAF,
@@ -21,6 +30,7 @@ from weft.models.flows import (
     GaussianNoise,
     LogisticNoise,
     Planar,
+    PowerNoise,
     Radial,
     Transformed,
     UniformNoise,
@@ -197,7 +207,13 @@ def test_promises_score_and_interpolation():
 
 
 @pytest.mark.parametrize(
-    "noise", [GaussianNoise(2, learned=True, **DOUBLE), LogisticNoise(2, **DOUBLE), UniformNoise(2, -1, 2, **DOUBLE)]
+    "noise",
+    [
+        GaussianNoise(2, learned=True, **DOUBLE),
+        LogisticNoise(2, **DOUBLE),
+        PowerNoise(2, 3.0, **DOUBLE),
+        UniformNoise(2, -1, 2, **DOUBLE),
+    ],
 )
 def test_noise_is_normalised_and_drawn_as_it_says(noise):
     if isinstance(noise, GaussianNoise):
@@ -210,6 +226,25 @@ def test_noise_is_normalised_and_drawn_as_it_says(noise):
     deviation = lambda power: ((z**power).std(0) / math.sqrt(len(z))).clamp(min=1e-6)
     assert ((mean - (p * points).sum(0)).abs() < 5 * deviation(1) + 5e-3).all()
     assert ((second - (p * points**2).sum(0)).abs() < 5 * deviation(2) + 2e-2).all()
+
+
+@pytest.mark.parametrize("exponent", [1.2, 2.0, 5.0, 40.0])
+def test_power_noise_is_the_generalised_normal_distribution(exponent):
+    """SciPy's, of variance 1; draws move with the exponent as the fourth moment does."""
+    law = stats.gennorm(exponent, scale=stats.gennorm(exponent).var() ** -0.5)
+    noise = PowerNoise(3, exponent, **DOUBLE)
+    z = weft.randn(50, 3, **DOUBLE, generator=seeded())
+    expected = law.logpdf(z.numpy()).sum(1)
+    np.testing.assert_allclose(noise.log_prob(z).detach().numpy(), expected, rtol=1e-12)
+    drawn = noise.draw(20_000, generator=seeded())
+    assert min(stats.kstest(column, law.cdf).pvalue for column in drawn.detach().numpy().T) > 1e-3
+    (drawn**4).mean().backward()
+    kurtosis = lambda b: math.gamma(5 / b) * math.gamma(1 / b) / math.gamma(3 / b) ** 2
+    slope = (kurtosis(exponent + 1e-4) - kurtosis(exponent - 1e-4)) / 2e-4 * (exponent - 1)
+    assert math.isclose(noise.log_excess.grad.sum().item(), slope, rel_tol=0.15)
+    weft.testing.assert_close(noise.draw(5, generator=seeded(4)), noise.draw(5, generator=seeded(4)))
+    with pytest.raises(OptionError, match="above 1"):
+        PowerNoise(2, 1.0)
 
 
 def test_reverse_divergence_has_the_gradient_of_the_exact_one():

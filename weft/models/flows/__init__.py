@@ -17,7 +17,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "masked": ("MaskedBijector", "MaskedNetwork"),
     "neural_spline": ("CircularSplineFlow", "NeuralSplineFlow"),
     "nice": ("NICE",),
-    "noise": ("GaussianNoise", "LogisticNoise", "Noise", "UniformNoise"),
+    "noise": ("GaussianNoise", "LogisticNoise", "Noise", "PowerNoise", "UniformNoise"),
     "planar": ("Planar",),
     "radial": ("Radial",),
     "realnvp": ("RealNVP",),

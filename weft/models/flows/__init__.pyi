@@ -36,6 +36,7 @@ from weft.models.flows.neural_spline import NeuralSplineFlow as NeuralSplineFlow
 from weft.models.flows.noise import Noise as Noise
 from weft.models.flows.linear import Permutation as Permutation
 from weft.models.flows.planar import Planar as Planar
+from weft.models.flows.noise import PowerNoise as PowerNoise
 from weft.models.flows.radial import Radial as Radial
 from weft.models.flows.spline import RationalQuadraticSpline as RationalQuadraticSpline
 from weft.models.flows.realnvp import RealNVP as RealNVP
@@ -91,4 +92,4 @@ from weft.models.flows import spline as spline
 from weft.models.flows import sylvester as sylvester
 from weft.models.flows import univariate as univariate
 from weft.models.flows import wasserstein as wasserstein
-__all__ = ['ActNorm', 'Affine', 'BatchNorm', 'Bijector', 'Chain', 'CircularSpline', 'CircularSplineFlow', 'ContextMLP', 'Continuous', 'ContinuousFlow', 'ConvNet', 'Coupling', 'Dequantised', 'Flow', 'FlowDistribution', 'GaussianNoise', 'Glow', 'IAF', 'IntegralTransform', 'Inverted', 'InvertibleLinear', 'LULinear', 'LipschitzLinear', 'LogisticNoise', 'MAF', 'MaskedAutoregressiveFlow', 'MaskedBijector', 'MaskedNetwork', 'MultiScale', 'NICE', 'NeuralSplineFlow', 'Noise', 'Permutation', 'Planar', 'Radial', 'RationalQuadraticSpline', 'RealNVP', 'Residual', 'ResidualFlow', 'RowCoupling', 'Scaling', 'SequenceBijector', 'SequenceFlow', 'Shift', 'Squash', 'Squeeze', 'Sylvester', 'Transformed', 'UniformNoise', 'Univariate', 'VectorField', 'between', 'distil', 'exact_divergence', 'exact_log_det', 'hutchinson_divergence', 'inpaint', 'jko_normal', 'jko_step', 'kernel_score', 'normal_conditionals', 'normal_score', 'ornstein_uhlenbeck', 'particle_flow', 'roulette_log_det']
+__all__ = ['ActNorm', 'Affine', 'BatchNorm', 'Bijector', 'Chain', 'CircularSpline', 'CircularSplineFlow', 'ContextMLP', 'Continuous', 'ContinuousFlow', 'ConvNet', 'Coupling', 'Dequantised', 'Flow', 'FlowDistribution', 'GaussianNoise', 'Glow', 'IAF', 'IntegralTransform', 'Inverted', 'InvertibleLinear', 'LULinear', 'LipschitzLinear', 'LogisticNoise', 'MAF', 'MaskedAutoregressiveFlow', 'MaskedBijector', 'MaskedNetwork', 'MultiScale', 'NICE', 'NeuralSplineFlow', 'Noise', 'Permutation', 'Planar', 'PowerNoise', 'Radial', 'RationalQuadraticSpline', 'RealNVP', 'Residual', 'ResidualFlow', 'RowCoupling', 'Scaling', 'SequenceBijector', 'SequenceFlow', 'Shift', 'Squash', 'Squeeze', 'Sylvester', 'Transformed', 'UniformNoise', 'Univariate', 'VectorField', 'between', 'distil', 'exact_divergence', 'exact_log_det', 'hutchinson_divergence', 'inpaint', 'jko_normal', 'jko_step', 'kernel_score', 'normal_conditionals', 'normal_score', 'ornstein_uhlenbeck', 'particle_flow', 'roulette_log_det']

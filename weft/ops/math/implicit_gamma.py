@@ -120,7 +120,7 @@ register_module(__name__)
 LOG_GAMMA_SLOPE, LOG_GAMMA_PATH = PRIMITIVES["LogGammaSlope"], PRIMITIVES["LogGammaPath"]
 
 
-def log_standard_gamma(concentration: Tensor) -> Tensor:
+def log_standard_gamma(concentration: Tensor, generator: Any = None) -> Tensor:
     """log z of one draw z ~ Gamma(α, 1) for each element, differentiable in α; exact for any small α.
 
     z = z′ u^(1/α) with z′ ~ Gamma(α + 1, 1) and u uniform, in logarithms and float64. Shape: as α.
@@ -128,15 +128,15 @@ def log_standard_gamma(concentration: Tensor) -> Tensor:
     if not concentration.is_floating_point():
         raise DtypeError(f"log_standard_gamma: expected a floating-point concentration, got {concentration.dtype}")
     alpha = concentration.detach().double()
-    boosted = draw("log_standard_gamma", "gamma", None, alpha + 1, dtype=np.dtype(np.float64))
-    uniform = draw("log_standard_gamma", "uniform", None, tuple(alpha.shape), np.dtype(np.float64))
+    boosted = draw("log_standard_gamma", "gamma", generator, alpha + 1, dtype=np.dtype(np.float64))
+    uniform = draw("log_standard_gamma", "uniform", generator, tuple(alpha.shape), np.dtype(np.float64))
     log_z = boosted.log() + (-uniform).log1p() / alpha
     return LOG_GAMMA_PATH(concentration.double(), log_z)
 
 
-def standard_gamma(concentration: Tensor) -> Tensor:
+def standard_gamma(concentration: Tensor, generator: Any = None) -> Tensor:
     """One draw of Gamma(α, 1) for each element, differentiable in α, at least the smallest normal number."""
-    value = log_standard_gamma(concentration).exp()
+    value = log_standard_gamma(concentration, generator).exp()
     tiny = finfo(concentration.dtype).tiny
     return where(value < tiny, tiny, value).to(concentration.dtype)
 
