@@ -332,8 +332,9 @@ def _turned(map: flows.Sylvester) -> flows.Sylvester:
 
 @weft.no_grad()
 def _placed(map: flows.Radial) -> flows.Radial:
-    """Its centre somewhere in the plane; all near 0 they would be one map."""
+    """Its centre somewhere in the plane, its reach 0.2; all near 0 they would be one map."""
     map.values[:2].copy_(weft.randn(2))
+    map.values[2:].sub_(1.5)
     return map
 
 
