@@ -56,6 +56,13 @@ def wrap_dim(dim: int, ndim: int, name: str) -> int:
     return dim % count
 
 
+def own_dim(dim: int, ndim: int, name: str) -> int:
+    """The same of a tensor that has to have it: one without dimensions has no first."""
+    if not ndim:
+        raise IndexRangeError(f"{name}: dimension {dim} was asked for, but the tensor has no dimensions")
+    return wrap_dim(dim, ndim, name)
+
+
 def wrap_dims(dims: Any, ndim: int, name: str) -> tuple[int, ...]:
     """Several dimension numbers (an int, a sequence, or None for all), checked for repetition."""
     if dims is None:

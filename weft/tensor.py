@@ -16,10 +16,10 @@ import numpy as np
 from . import dtypes
 from .device import CPU, device
 from .dtypes import dtype
-from .errors import ArgumentError, AutogradError, DtypeError, IndexRangeError, ShapeError
+from .errors import ArgumentError, AutogradError, DtypeError, ShapeError
 from .protocols import Borders, _rebuild  # noqa: F401 (`_rebuild`: pickles of tensors may name it here)
 from .refusal import need_flag
-from .sizes import Size, wrap_dim
+from .sizes import Size, own_dim
 from .storage import Storage
 from .tape import tape
 from .tape.interpreter import Interpreter, interpreter_of
@@ -111,9 +111,7 @@ class Tensor(Borders):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
         """The size of one dimension, or of all (`shape`)."""
-        if dim is not None and not self.ndim:
-            raise IndexRangeError(f"size: dimension {dim} was asked for, but the tensor has no dimensions")
-        return self.shape if dim is None else self.shape[wrap_dim(dim, self.ndim, "size")]
+        return self.shape if dim is None else self.shape[own_dim(dim, self.ndim, "size")]
 
     def dim(self) -> int:
         """The number of dimensions."""
@@ -139,7 +137,7 @@ class Tensor(Borders):
         """How many elements of memory lie between neighbours along one dimension, or along each."""
         window = self._window()
         strides = tuple(s // window.itemsize for s in window.strides)
-        return strides if dim is None else strides[wrap_dim(dim, self.ndim, "stride")]
+        return strides if dim is None else strides[own_dim(dim, self.ndim, "stride")]
 
     def storage_offset(self) -> int:
         """At which element of the memory this tensor begins."""

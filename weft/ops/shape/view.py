@@ -83,7 +83,10 @@ def _writable_expand(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         0 if old == 1 and wanted != 1 else stride
         for old, wanted, stride in zip(x.shape, shape[extra:], x.strides, strict=True)
     )
-    return np.lib.stride_tricks.as_strided(x, shape, strides)
+    try:
+        return np.lib.stride_tricks.as_strided(x, shape, strides)
+    except (OverflowError, ValueError):
+        raise ShapeError(f"expand: {shape} has more elements than memory has addresses") from None
 
 
 class ViewAs(View):
