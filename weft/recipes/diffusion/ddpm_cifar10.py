@@ -1,6 +1,7 @@
 """ddpm-cifar10: the diffusion of ddpm-mnist on 10,000 colour images: bits, and pictures.
 
-Ten thousand images and minutes of training are far too few for pictures that could be taken for photographs.
+Ten thousand images and minutes of training are far too few for pictures that could be taken for photographs. Seen at seed 101
+after 20 of the 40 epochs, in six minutes of one core: 5.21 bits (a histogram 7.90); all forty were not run.
 """
 
 from __future__ import annotations

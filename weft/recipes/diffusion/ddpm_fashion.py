@@ -1,6 +1,7 @@
 """ddpm-fashion: the diffusion of ddpm-mnist on Fashion-MNIST, whose greys are harder: more bits a pixel, no empty ground.
 
-Not yet run at full length.
+Seen at seed 101 after 8 of the 14 epochs, in nine minutes of one core: 3.35 bits (a histogram 4.59), 98 % of guided samples of
+the class asked for, 25 times as far from the test images as training images are; all fourteen were not run.
 """
 
 from __future__ import annotations
