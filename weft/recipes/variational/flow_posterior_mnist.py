@@ -3,10 +3,10 @@
 Both have the same decoder and are trained alike, on dynamically binarised MNIST; the plain one's encoder is wider by what
 the flows cost. `weft train flow-posterior-mnist --set kind=planar`
 
-Not yet run at full length, and that the goal is reached was not seen: on 1,000 validation images with 500 samples, after 100
-epochs at seed 11, two autoregressive maps came to 88.83 nats and four to 88.87, the plain VAE, with fewer weights, to 89.25;
-earlier, with 300 samples after 10 epochs, four planar ones to 96.5 where the plain VAE had 96.0. Maps that may scale by e⁷
-instead of e ran away at this learning rate.
+Seen with 5,000 samples at seed 102, in 17 minutes of one core with both: 86.81 ± .32 nats, the plain VAE 87.60; at seed 101,
+with 1,000 samples, 86.80 and 87.74. The rate decides: at 0.004 the flow ends at 88.24 and the plain VAE of its size at 91.67.
+On validation images 50 numbers of context are as good as 200 (87.29, 87.45), two maps as four; maps that may scale by e⁷
+instead of e ran away.
 """
 
 from __future__ import annotations
