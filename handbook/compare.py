@@ -2,10 +2,10 @@
 
     python handbook/compare.py [--seconds 120] [--data FOLDER] [--only bits|plane] [--model NAME …] [--limit N] [--out families.md]
 
-Every model is trained for the same processor time on one thread, by the same loop, and judged on the whole test set; with
---model the rows of the models named are made anew, and the others stay. Bits
-are those of fixed-binarised MNIST (784 an image). Densities of the plane are known, so log p − log q of fresh points is
-an estimate of KL(p ‖ q) that needs no other model. Settings were chosen for short runs: the recipes train longer.
+Every model is trained for the same processor time on one thread, by the same loop, and judged on the whole test set. With
+--model the rows of the models named are made anew, and the others stay. Bits are those of fixed-binarised MNIST (784 an
+image). Densities of the plane are known, so log p − log q of fresh points is an estimate of KL(p ‖ q) that needs no other
+model. Settings were chosen for short runs: the recipes train longer.
 """
 
 from __future__ import annotations

@@ -146,12 +146,8 @@ def init_process_group(
     seconds = _seconds(timeout)
     channel = world.mpi().COMM_WORLD.Dup() if size > 1 else None
     _state.world = Group(range(size), own, channel, seconds)
-    told_now = {
-        "WORLD_SIZE": size,
-        "RANK": own,
-        "LOCAL_RANK": world.local_rank(),
-    }  # what scripts of PyTorch's kind read
-    _state.variables = {name: str(number) for name, number in told_now.items() if name not in os.environ}
+    read = {"WORLD_SIZE": size, "RANK": own, "LOCAL_RANK": world.local_rank()}  # by scripts of PyTorch's kind
+    _state.variables = {name: str(number) for name, number in read.items() if name not in os.environ}
     os.environ.update(_state.variables)
     if size > 1:
         barrier(_state.world)

@@ -112,10 +112,8 @@ class PowerNoise(Noise):
         return 1 + self.log_excess.exp()
 
     def draw(self, n: int, context: Tensor | None = None, generator: Any = None) -> Tensor:
-        power = self.exponents()
-        log_size = (
-            log_standard_gamma((1 / power).expand(n, *self.event_shape), generator) / power
-        )  # |z / s|^β ~ Gamma(1/β, 1)
+        power = self.exponents()  # |z / s|^β ~ Gamma(1/β, 1)
+        log_size = log_standard_gamma((1 / power).expand(n, *self.event_shape), generator) / power
         sign = 2 * weft.bernoulli(weft.full(log_size.shape, 0.5, dtype=power.dtype), generator=generator) - 1
         return sign * (log_size + self._log_scale(power)).exp().to(power.dtype)
 

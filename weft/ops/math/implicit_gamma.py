@@ -134,9 +134,9 @@ def log_standard_gamma(concentration: Tensor, generator: Any = None) -> Tensor:
     return LOG_GAMMA_PATH(concentration.double(), log_z)
 
 
-def standard_gamma(concentration: Tensor, generator: Any = None) -> Tensor:
+def standard_gamma(concentration: Tensor) -> Tensor:
     """One draw of Gamma(α, 1) for each element, differentiable in α, at least the smallest normal number."""
-    value = log_standard_gamma(concentration, generator).exp()
+    value = log_standard_gamma(concentration).exp()
     tiny = finfo(concentration.dtype).tiny
     return where(value < tiny, tiny, value).to(concentration.dtype)
 
