@@ -23,6 +23,7 @@ import numpy as np
 import weft
 
 from ... import nn, optim
+from ...data.augment.compiled import RandomAffine
 from ...models.classical.mlp import MLP
 from ...models.variational.base import DenseVAE
 from ...models.variational.objectives import BetaELBO
@@ -36,7 +37,7 @@ from ..shared import cycle
 
 __all__ = ["M1M2Mnist", "M1M2Settings", "recipe"]
 
-CLASSES = 10
+CLASSES, SIDE = 10, 28
 
 
 @dataclass(kw_only=True)
@@ -54,23 +55,36 @@ class M1M2Settings(Settings):
     m2_lr: float = option(0.003, "learning rate of M2, the largest of its cycle", above=0)
     m2_hidden: tuple[int, ...] = option((500,), "units of each hidden layer of M2 and its classifier", at_least=1)
     m2_code: int = option(10, "numbers of a code of M2 beside the class", at_least=1)
+    degrees: float = option(10.0, "images are turned by, at most, each time", at_least=0)
+    shift: float = option(2.0, "pixels that images are shifted by, at most, each time", at_least=0)
     alpha: float = option(0.3, "weight of the cross entropy of labelled images", at_least=0)
     batch_size: int = option(400, "unlabelled images in a step", at_least=1)
     judged: Literal["test", "validation"] = option("test", "images that errors are counted on")
     limit: int | None = option(None, "use only so many training and test images", at_least=1)
 
 
+class Moved:
+    """Images, turned and shifted a little by other draws each time."""
+
+    def __init__(self, settings: M1M2Settings, x: Tensor) -> None:
+        self.x, self.change = x, RandomAffine(settings.degrees, (settings.shift / SIDE,) * 2)
+
+    def drawn(self, rows: Tensor) -> Tensor:
+        return self.change(self.x[rows].reshape(-1, 1, SIDE, SIDE)).flatten(1)
+
+
 @dataclass
 class Codes:
-    """What M1 says of images: mean and standard deviation of its codes, (N, code) each."""
+    """What a trained M1 says of moved images."""
 
-    mean: Tensor
-    scale: Tensor
+    model: DenseVAE
+    images: Moved
 
-    def drawn(self, rows: Tensor, generator: Any) -> Tensor:
-        """One draw of a code for each of some rows."""
-        mean = self.mean[rows]
-        return mean + self.scale[rows] * weft.randn(*mean.shape, generator=generator)
+    def drawn(self, rows: Tensor) -> Tensor:
+        """One draw of a code for each of some rows. Shape: (N,) → (N, code)"""
+        with weft.no_grad():
+            mean, log_scale = self.model.posterior.split(self.model.encoder(self.images.drawn(rows)))
+            return mean + log_scale.exp() * weft.randn_like(mean)
 
 
 class M1M2Mnist(Recipe):
@@ -93,45 +107,46 @@ class M1M2Mnist(Recipe):
         held = min(5000, len(x) // 5)
         judged = test if settings.judged == "test" else (x[:held], labels[:held])
         x, labels = x[held:], labels[held:]
-        first = self.first(run, x)
-        codes, seen = coded(first, x), coded(first, judged[0]).mean
+        images = Moved(settings, x)
+        first = self.first(run, images)
+        codes, seen = Codes(first, images), coded(first, judged[0])
         rows = []
         for seed in range(settings.seed, settings.seed + settings.draws):
             known = balanced(labels, settings.labels, weft.Generator().manual_seed(seed))
-            found = self.drawn(settings, seed, (codes, x), labels, known, (seen, *judged))
+            found = self.drawn(settings, seed, codes, labels, known, (seen, *judged))
             run.folder.append({"kind": "draw", "epoch": seed - settings.seed, "step": seed, **found})
             rows.append(found)
         figures = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
         figures["test_error_deviation"] = float(np.std([row["test_error"] for row in rows]))
         everything = weft.arange(len(labels))
-        all_labels = supervised(settings, settings.seed, lambda part: codes.drawn(part, None), labels, everything)
+        all_labels = supervised(settings, settings.seed, codes.drawn, labels, everything)
         return figures | {"all_labels": wrong(all_labels, seen, judged[1])}, None
 
-    def first(self, run: Run, x: Tensor) -> DenseVAE:
+    def first(self, run: Run, images: Moved) -> DenseVAE:
         """M1: bits drawn anew at every step, by the ELBO with its divergence weighted."""
         settings = run.settings
         weft.manual_seed(settings.seed)
         objective = BetaELBO(settings.divergence)
         model = DenseVAE(PIXELS, settings.hidden, settings.code, activation="silu", objective=objective)
-        size = min(100, len(x))
-        count = len(x) // size
-        train = training(model, settings.lr, lambda rows: model.loss(weft.bernoulli(x[rows])))
+        size = min(100, len(images.x))
+        count = len(images.x) // size
+        train = training(model, settings.lr, lambda rows: model.loss(weft.bernoulli(images.drawn(rows).clamp(0, 1))))
         for epoch in range(settings.epochs):
-            order = weft.randperm(len(x))[: count * size].split(size)
+            order = weft.randperm(len(images.x))[: count * size].split(size)
             losses = [train(rows, (epoch + k / count) / settings.epochs) for k, rows in enumerate(order)]
             loss = sum(loss.item() for loss in losses) / count
             run.folder.append({"kind": "epoch", "epoch": epoch, "step": (epoch + 1) * count, "train_loss": loss})
         return model
 
     def drawn(
-        self, settings: M1M2Settings, seed: int, data: tuple[Codes, Tensor], labels: Tensor, known: Tensor, judged: Any
+        self, settings: M1M2Settings, seed: int, codes: Codes, labels: Tensor, known: Tensor, judged: Any
     ) -> dict[str, float]:
         """Errors with one draw of labelled images."""
-        (codes, x), (seen, pixels, truth) = data, judged
+        seen, pixels, truth = judged
         model = second(settings, seed, codes, labels, known)
-        alone = supervised(settings, seed, lambda rows: codes.drawn(rows, None), labels, known)
-        plain = supervised(settings, seed, lambda rows: x[rows], labels, known)
-        linear = supervised(settings, seed, lambda rows: codes.drawn(rows, None), labels, known, ())
+        alone = supervised(settings, seed, codes.drawn, labels, known)
+        plain = supervised(settings, seed, codes.images.drawn, labels, known)
+        linear = supervised(settings, seed, codes.drawn, labels, known, ())
         return {
             "test_error": wrong(model, seen, truth),
             self.goal.beside: wrong(alone, seen, truth),
@@ -141,11 +156,9 @@ class M1M2Mnist(Recipe):
 
 
 @weft.no_grad()
-def coded(model: DenseVAE, x: Tensor) -> Codes:
-    """The codes of images, whose grey values are the chances of bits."""
-    said = weft.cat([model.encoder(part) for part in x.split(2000)])
-    mean, log_scale = model.posterior.split(said)
-    return Codes(mean, log_scale.exp())
+def coded(model: DenseVAE, x: Tensor) -> Tensor:
+    """The means of the codes of images, whose grey values are the chances of bits."""
+    return weft.cat([model.posterior.split(model.encoder(part))[0] for part in x.split(2000)])
 
 
 def balanced(labels: Tensor, count: int, generator: Any) -> Tensor:
@@ -159,12 +172,12 @@ def second(settings: M1M2Settings, seed: int, codes: Codes, labels: Tensor, know
     """M2 on codes drawn anew at every step: all labelled ones, and a batch of all."""
     weft.manual_seed(seed)
     model = DenseSemiSupervisedVAE(
-        codes.mean.shape[1], settings.m2_hidden, settings.m2_code, "gaussian", classes=CLASSES
+        settings.code, settings.m2_hidden, settings.m2_code, "gaussian", classes=CLASSES
     )
     y = labels[known]
 
     def loss(rows: Tensor) -> Tensor:
-        return model.loss(codes.drawn(known, None), y, codes.drawn(rows, None), settings.alpha)
+        return model.loss(codes.drawn(known), y, codes.drawn(rows), settings.alpha)
 
     train = training(model, settings.m2_lr, loss)
     for step in range(settings.steps):
