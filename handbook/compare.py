@@ -35,7 +35,6 @@ PIXELS, SHAPE, BATCH = 784, (1, 28, 28), 100
 DRAWN = 100  # samples that are timed
 FINE_STEPS = 64  # of Runge and Kutta's rule, when a continuous flow is judged
 SECONDS = 120.0  # that a model of bits learns; models of the plane learn as long as they say
-BLUR = 0.5  # deviation of the noise on points of the plane at first; it is gone after half of the time
 CLIP = 5.0  # largest norm of a gradient of the plane's models: a steep map has steep slopes now and then
 Batches = Iterator[Tensor]
 
@@ -297,6 +296,28 @@ def _shaken(flow: Any) -> Any:
     return flow
 
 
+class Turn(flows.Bijector):
+    """The plane turned by an eighth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        half = math.sqrt(0.5)
+        self.register_buffer("rows", weft.tensor([[half, -half], [half, half]]))
+
+    def forward(self, z: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return z @ self.rows.T, weft.zeros(len(z))
+
+    def inverse(self, x: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return x @ self.rows, weft.zeros(len(x))
+
+
+def _turning(flow: flows.Flow) -> flows.Flow:
+    """Its couplings, which move points along an axis, with a turn after every second, so that there are four directions."""
+    parts = [part for part in flow.bijector.parts if isinstance(part, flows.Coupling)]
+    pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
+    return _ended(flows.Flow([part for pair in pairs for part in (*pair, Turn())], flow.noise))
+
+
 def matched(flow: flows.Flow, plane: Plane, seconds: float, generator: weft.Generator) -> None:
     """A continuous flow's first lessons: its field alone by flow matching, whose steps solve no equation."""
     continuous, last = flow.bijector.parts
@@ -345,8 +366,13 @@ PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learnin
     "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02, 90),
     "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02, 240),
     "Sylvester flow, 64 maps": (lambda: _flow(*(_turned(flows.Sylvester(2, 2)).inv for _ in range(64))), 0.02, 90),
-    "NICE": (lambda: _ended(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, 100),
-    "RealNVP": (lambda: _ended(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.001, 90),
+    "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, 100),
+    "NICE, flatter noise": (
+        lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, flows.PowerNoise(2, 16.0)))),
+        0.001,
+        100,
+    ),
+    "RealNVP": (lambda: _turning(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.001, 90),
     "MAF": (
         lambda: _shaken(_ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False))),
         0.001,
@@ -379,15 +405,6 @@ PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learnin
 }
 
 
-def sharpened(plane: Plane, seconds: float, generator: weft.Generator) -> Batches:
-    """Points with noise that shrinks to nothing: what is coarse is learned first, which few starts then miss."""
-    started = time.process_time()
-    while True:
-        left = 1 - 2 * (time.process_time() - started) / seconds
-        x = plane.draw(512, generator)
-        yield x + BLUR * left * weft.randn(x.shape, generator=generator) if left > 0 else x
-
-
 def excess(model: Any, lr: float, plane: Plane, seconds: float, seed: int, points: int = 20_000) -> str:
     """KL(p ‖ q) by fresh points, with its standard error; "≤" where the model tells a bound only."""
     generator = weft.Generator().manual_seed(seed)
@@ -396,8 +413,7 @@ def excess(model: Any, lr: float, plane: Plane, seconds: float, seed: int, point
     if field is not None:
         matched(model, plane, seconds / 2, generator)
         seconds /= 2
-    blurred = isinstance(model, flows.Flow) and field is None
-    batches = sharpened(plane, seconds, generator) if blurred else iter(lambda: plane.draw(512, generator), None)
+    batches = iter(lambda: plane.draw(512, generator), None)
     loss = model.loss if bounded else lambda x: -model.log_prob(x).mean()
     descend(loss, model.parameters(), batches, seconds, optim.Adam, lr, CLIP)
     if field is not None:  # few steps may tell a density that does not add up to 1
@@ -449,7 +465,9 @@ def put(page: Path, name: str, rows: list[str], order: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="that a model of bits learns; those of the plane in proportion")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="that a model of bits learns; those of the plane in proportion"
+    )
     parser.add_argument("--data", default=os.environ.get("WEFT_DATA"), help="folder with the data files ($WEFT_DATA)")
     parser.add_argument("--only", choices=tuple(TABLES), help="one of the tables")
     parser.add_argument(

@@ -1,8 +1,8 @@
 """fashion-mae: a masked autoencoder fills in clothes of which it sees a part; a hundred labels name them.
 
 Protocol and what stands beside the figure: `unlabelled.py`. Pictures show what it makes of hidden patches.
-Seen so far on validation images alone (seed 1, 8,000 training images, ten epochs): 0.623, the same network with its first
-weights 0.503, pixels 0.698. It has not been run on test images.
+Seen (seed 101, ten epochs, 130 seconds of one core of an AMD EPYC (Zen 5) with AVX-512): 0.681 ± 0.009 over draws, the same network
+with its first weights 0.523, taught by the hundred labels 0.624, pixels 0.675.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class M1M2Settings(Settings):
 
     draws: int = option(10, "draws of labelled images, at seeds from `seed` on", at_least=1)
     labels: int = option(100, "labelled images, as many of each class", at_least=10)
-    epochs: int = option(20, "passes of M1 over all training images", at_least=1)
+    epochs: int = option(60, "passes of M1 over all training images", at_least=1)
     lr: float = option(0.001, "learning rate, the largest of its cycle", above=0)
     hidden: tuple[int, ...] = option((500, 500), "units of each hidden layer of M1", at_least=1)
     code: int = option(50, "numbers of a code of M1", at_least=1)
@@ -57,7 +57,7 @@ class M1M2Settings(Settings):
     m2_code: int = option(10, "numbers of a code of M2 beside the class", at_least=1)
     degrees: float = option(10.0, "images are turned by, at most, each time", at_least=0)
     shift: float = option(2.0, "pixels that images are shifted by, at most, each time", at_least=0)
-    alpha: float = option(0.3, "weight of the cross entropy of labelled images", at_least=0)
+    alpha: float = option(0.5, "weight of the cross entropy of labelled images", at_least=0)
     batch_size: int = option(400, "unlabelled images in a step", at_least=1)
     judged: Literal["test", "validation"] = option("test", "images that errors are counted on")
     limit: int | None = option(None, "use only so many training and test images", at_least=1)
@@ -171,9 +171,7 @@ def balanced(labels: Tensor, count: int, generator: Any) -> Tensor:
 def second(settings: M1M2Settings, seed: int, codes: Codes, labels: Tensor, known: Tensor) -> nn.Module:
     """M2 on codes drawn anew at every step: all labelled ones, and a batch of all."""
     weft.manual_seed(seed)
-    model = DenseSemiSupervisedVAE(
-        settings.code, settings.m2_hidden, settings.m2_code, "gaussian", classes=CLASSES
-    )
+    model = DenseSemiSupervisedVAE(settings.code, settings.m2_hidden, settings.m2_code, "gaussian", classes=CLASSES)
     y = labels[known]
 
     def loss(rows: Tensor) -> Tensor:
