@@ -363,10 +363,10 @@ def _placed(map: flows.Radial) -> flows.Radial:
 
 PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learning rate, and seconds for each density
     "mixture of 30 Gaussians": (lambda: Mixture(30), 0.02, 10),
-    "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02, 90),
-    "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02, 240),
+    "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02, 60),
+    "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02, 200),
     "Sylvester flow, 64 maps": (lambda: _flow(*(_turned(flows.Sylvester(2, 2)).inv for _ in range(64))), 0.02, 90),
-    "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, 100),
+    "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, 80),
     "NICE, flatter noise": (
         lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, flows.PowerNoise(2, 16.0)))),
         0.001,
@@ -376,20 +376,20 @@ PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learnin
     "MAF": (
         lambda: _shaken(_ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False))),
         0.001,
-        90,
+        120,
     ),
     "neural spline": (
         lambda: _ended(flows.NeuralSplineFlow(2, (64, 64), 4, bins=16, kind="autoregressive", bound=4.0)),
         0.005,
         40,
     ),
-    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (16, 16), 64, bound=0.99)), 0.004, 300),
+    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (16, 16), 64, bound=0.99)), 0.004, 240),
     "continuous flow": (
         lambda: _ended(flows.ContinuousFlow(2, (64, 64, 64), method="rk4", options={"num_steps": 12})),
         0.002,
         200,
     ),
-    "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003, 60),
+    "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003, 8),
     "DDPM (bound)": (
         lambda: diffusion.DDPM(
             diffusion.PointNetwork(2, 128, 3, outputs=4),
@@ -400,7 +400,7 @@ PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learnin
             variance_type="learned_range",
         ),
         0.005,
-        60,
+        8,
     ),
 }
 
