@@ -174,6 +174,7 @@ def main() -> None:
     runs: list[dict[str, Any]] = []
     peaks = [machine.peaks(options.threads, options.patience)]
     about = {"threads": options.threads, "started": time.strftime("%Y-%m-%d %H:%M"), "peaks": peaks, "runs": runs}
+    about["lanes"] = machine.lanes()
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as cache:
         for task in names:
             for found in compare(task, peers, options, Path(cache)):

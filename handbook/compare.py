@@ -366,13 +366,13 @@ PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learnin
     "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02, 60),
     "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02, 200),
     "Sylvester flow, 64 maps": (lambda: _flow(*(_turned(flows.Sylvester(2, 2)).inv for _ in range(64))), 0.02, 90),
-    "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, 80),
+    "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, 200),
     "NICE, flatter noise": (
         lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, flows.PowerNoise(2, 16.0)))),
         0.001,
-        100,
+        200,
     ),
-    "RealNVP": (lambda: _turning(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.001, 90),
+    "RealNVP": (lambda: _turning(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.003, 120),
     "MAF": (
         lambda: _shaken(_ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False))),
         0.001,
