@@ -21,13 +21,13 @@ from models_vision import Trained
 from turns import run
 
 
-def programs(library: Any) -> dict[str, Callable[[], Any]]:
-    """A training step of every model, which is made when it is first called."""
-    return {name: program(library, name) for name in MODELS}
+def programs(library: Any, compiled: bool = True) -> dict[str, Callable[[], Any]]:
+    """A training step of every model, which is made when it is first called; Weft's is a plan if `compiled`."""
+    return {name: program(library, name, compiled) for name in MODELS}
 
 
-def program(library: Any, name: str) -> Callable[[], None]:
-    made = functools.cache(lambda: training_step(library, *checked(library, name)))
+def program(library: Any, name: str, compiled: bool) -> Callable[[], None]:
+    made = functools.cache(lambda: training_step(library, *checked(library, name), compiled))
     return lambda: made()()
 
 
@@ -41,7 +41,7 @@ def checked(library: Any, name: str) -> Trained:
     return model, loss
 
 
-def training_step(library: Any, model: Any, loss: Callable[[], Any]) -> Callable[[], None]:
+def training_step(library: Any, model: Any, loss: Callable[[], Any], compiled: bool) -> Callable[[], None]:
     optimizer = library.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
     def step() -> None:
@@ -49,7 +49,7 @@ def training_step(library: Any, model: Any, loss: Callable[[], Any]) -> Callable
         loss().backward()
         optimizer.step()
 
-    return library.compile(step) if library.__name__ == "weft" else step
+    return library.compile(step) if compiled and library.__name__ == "weft" else step
 
 
 MODELS: dict[str, tuple[int, Callable[[Any], Trained]]] = {

@@ -28,6 +28,15 @@ def torchvision_models() -> Any:
         return importlib.import_module("torchvision.models")
 
 
+def file_of(library: Any, name: str) -> Any:
+    """The file of one family of torchvision's models, for its blocks."""
+    return (
+        importlib.import_module(f"weft.models.vision.{name}")
+        if library.__name__ == "weft"
+        else getattr(vision(library), name)
+    )
+
+
 def images(library: Any) -> Any:
     """The module with the image models that torchvision does not have."""
     return importlib.import_module("weft.models.supervised" if library.__name__ == "weft" else "models_peers_images")
@@ -49,7 +58,7 @@ def lenet(library: Any) -> Trained:
 
 def resnet20(library: Any) -> Trained:
     """He's ResNet-20 with projections, of ResNet-18's blocks in both libraries."""
-    nn, block = library.nn, vision(library).resnet.BasicBlock
+    nn, block = library.nn, file_of(library, "resnet").BasicBlock
     parts = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     before = 16
     for width in (16, 32, 64):
@@ -79,7 +88,7 @@ def alexnet(library: Any) -> Trained:
 def vgg11(library: Any) -> Trained:
     """The convolutions of VGG-11 and one linear layer."""
     nn, plan = library.nn, [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"]
-    features = vision(library).vgg.make_layers(plan)
+    features = file_of(library, "vgg").make_layers(plan)
     model = nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
     return classifying(library, model, 16, 3, 32, 32)
 
@@ -97,7 +106,7 @@ def resnet18(library: Any) -> Trained:
 def bottlenecks(library: Any, **options: int) -> Trained:
     """ResNet-50's widths with one bottleneck a stage."""
     made = vision(library)
-    model = made.ResNet(made.resnet.Bottleneck, [1, 1, 1, 1], num_classes=10, **options)
+    model = made.ResNet(file_of(library, "resnet").Bottleneck, [1, 1, 1, 1], num_classes=10, **options)
     return classifying(library, model, 4, 3, 64, 64)
 
 
@@ -121,7 +130,7 @@ def mobilenet_v2(library: Any) -> Trained:
 
 def convnext(library: Any) -> Trained:
     """Two blocks a stage, 40 channels at first ("atto" is as wide and three times as deep)."""
-    setting = vision(library).convnext.CNBlockConfig
+    setting = file_of(library, "convnext").CNBlockConfig
     widths = (40, 80, 160, 320)
     stages = [setting(a, b, 2) for a, b in zip(widths, (*widths[1:], None), strict=True)]
     return classifying(library, vision(library).ConvNeXt(stages, num_classes=10), 16, 3, 64, 64)

@@ -75,6 +75,7 @@ OPERATIONS: dict[str, tuple[Callable, Callable, tuple[tuple[int, ...], ...]]] = 
     "Linear": (F.linear, lambda x, w: x @ w.T, ((16, 20, 160), (240, 160))),
     "Affine": (F.linear, lambda x, w, b: x @ w.T + b, ((300, 160), (240, 160), (240,))),
     "Cat": (lambda x, y: weft.cat([x, y], 1), lambda x, y: np.concatenate([x, y], 1), ((512, 1024), (512, 8))),
+    "Where": (lambda x, y: weft.where(x > 0, x, y), lambda x, y: np.where(x > 0, x, y), ((512, 1024), (1024,))),
     "Clone": (lambda x: x.mT.contiguous(), lambda x: x.swapaxes(-1, -2), ((512, 1024),)),
 }
 
@@ -352,6 +353,29 @@ def test_no_more_plans_than_pay(monkeypatch: pytest.MonkeyPatch, used: list[str]
     a = draw(334, 777)
     np.testing.assert_array_equal(weft.from_numpy(a).exp().numpy(), np.exp(a))
     assert used == []
+
+
+def test_plans_that_are_used_again_do_not_count(monkeypatch: pytest.MonkeyPatch, used: list[str]) -> None:
+    monkeypatch.setattr(eager, "PLANS_PER_SECOND", 0)
+    monkeypatch.setattr(eager, "FREE_PLANS", eager._plans + 1)  # room for one
+    first, second = draw(335, 771), draw(336, 771)
+    for _ in range(eager.PAID):
+        weft.from_numpy(first).exp()
+    for _ in range(2):
+        weft.from_numpy(second).exp()
+    third = weft.from_numpy(draw(337, 771))
+    np.testing.assert_allclose(third.exp().numpy(), np.exp(third.numpy()), rtol=1e-6)
+    third.exp()
+    assert used == ["Exp"] * (eager.PAID + 2)  # the second has a plan since the first has paid; the third has none
+
+
+def test_images_are_stored_in_order_after_a_convolution_not_by_it() -> None:
+    x, w = weft.from_numpy(draw(16, 16, 32, 32)), weft.from_numpy(draw(32, 16, 1, 1))
+    function = weft.compile(lambda x, w: F.conv2d(x, w).relu())
+    expected = torch.relu(G.conv2d(torch.from_numpy(x.numpy()), torch.from_numpy(w.numpy())))
+    np.testing.assert_allclose(function(x, w).numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+    kernels = [line for line in str(function.explain(x, w)).splitlines() if "ConvForward: " in line]
+    assert len(kernels) == 1 and "move" not in kernels[0]
 
 
 def test_operations_without_native_form_and_of_other_types(used: list[str]) -> None:

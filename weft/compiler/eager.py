@@ -20,7 +20,7 @@ from ..kernels.pool import get_pool
 from ..ops.core import base
 from ..ops.core.pointwise import Elementwise
 from ..ops.core.primitive import Contraction, Primitive, Reduction, Window
-from ..runtime import fallbacks
+from ..runtime import fallbacks, timing
 from ..runtime.locks import fork_safe_lock, held_by_me, unforked
 from ..runtime.threads import ONE_BLAS_THREAD, get_num_threads
 from ..tape.modes import mode
@@ -44,6 +44,7 @@ PRODUCTS = 1 << 20  # multiplications of a matrix product: 44/40 for two matrice
 PARTS = 1 << 14  # elements of what takes several passes
 
 FREE_PLANS, PLANS_PER_SECOND = 512, 1  # of a process; more come from sizes that always change, and do not pay
+PAID = 3  # runs after which a plan does not count: sizes come again
 MOST_KNOWN = 4096  # remembered
 MOST_ARRAYS = 32  # of one operation
 LONGEST = 1 << 13  # row or column that is added up in float32 without blocks: errors stay near 10⁻⁶
@@ -151,7 +152,7 @@ def is_native(primitive: Primitive, arrays: Sequence[ndarray], result: Any) -> b
     """Whether there may be a native form that computes the same as NumPy, errors and accuracy included."""
     if not arrays or not all(a.size and a.flags.aligned for a in arrays):
         return False
-    if not all(a.dtype in _TYPES for a in arrays) or arrays[0].dtype not in _FLOATS:
+    if not all(a.dtype in _TYPES for a in arrays) or arrays[primitive.typed].dtype not in _FLOATS:
         return False
     if any(min(a.strides, default=0) < 0 for a in arrays):
         return False
@@ -206,7 +207,7 @@ def _built(primitive: Primitive, arrays: Sequence[ndarray], params: dict[str, An
         kinds = results_of(primitive, values, params) if result is None else result if many else (result,)
         graph.outputs = list(graph.add(primitive, values, params).make(*((np.shape(r), r.dtype) for r in kinds)))
         plan = build_plan(graph)
-    return EagerPlan(plan, len(arrays), many, order) if plan.is_native and not plan.spans else None
+    return EagerPlan(primitive.name, plan, len(arrays), many, order) if plan.is_native and not plan.spans else None
 
 
 def _turned(a: ndarray, order: Sequence[int]) -> ndarray:
@@ -233,8 +234,9 @@ class EagerPlan:
     """A plan whose arguments and results lie elsewhere at every call. None: an index was out of range, or a signal handler
     computes in the middle of such a call."""
 
-    def __init__(self, plan: Plan, arguments: int, many: bool, order: Sequence[int] | None) -> None:
+    def __init__(self, name: str, plan: Plan, arguments: int, many: bool, order: Sequence[int] | None) -> None:
         (self.segment,), self.threads, self.many = plan.segments, plan.threads, many
+        self.name = name
         self.kept = plan.words, plan.native_tables, plan.handles, plan.arrays
         self.flag = plan.flag if address(plan.flag) in plan.words else None
         self.cells = (ctypes.c_int64 * len(plan.words)).from_buffer(plan.words)
@@ -242,6 +244,7 @@ class EagerPlan:
         numbers = {v: position for position, v in plan.arguments}
         numbers |= {v: arguments + n for n, v in enumerate(plan.outputs)}
         self.places = [(numbers[v], *place) for v, places in plan.patches.items() if v in numbers for place in places]
+        self.runs = 0
         self.base, size = address(plan.memory), plan.memory.size
         inside = (plan.words >= self.base) & (plan.words < self.base + size)
         self.inner = [int(word) for word in np.flatnonzero(inside)] if size else []
@@ -249,12 +252,24 @@ class EagerPlan:
             _arena.reserve(size)
 
     def __call__(self, arrays: Sequence[ndarray]) -> Any:
+        if not timing.listeners:
+            return self._run(arrays)
+        begin = time.perf_counter_ns()
+        result = self._run(arrays)
+        timing.tell(self.name, "kernel", begin, time.perf_counter_ns() - begin)
+        return result
+
+    def _run(self, arrays: Sequence[ndarray]) -> Any:
+        global _plans
         if held_by_me(_running):  # the cells of the plan that is about to run must stay
             return None
         made = [empty(*form) if len(form) == 2 else ndarray(*form) for form in self.results]
         starts = [address(a) for a in (*arrays, *made)]
         cells = self.cells
         with _running:
+            self.runs += 1
+            if self.runs == PAID:
+                _plans -= 1
             if self.base != _arena.address:
                 self._move(_arena.address)
             for number, word, offset in self.places:

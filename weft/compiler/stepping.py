@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import time
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..autograd.batched import live_levels
 from ..kernels.pool import get_pool
-from ..runtime import fallbacks
+from ..runtime import fallbacks, timing
 from ..runtime.locks import fork_safe_lock, held_by_me
 from ..runtime.threads import get_num_threads
 from ..tape.interpreter import interpreter_of
@@ -126,6 +127,7 @@ class NativeStep:
         self, optimizer: Optimizer, parameters: Sequence[Tensor], bound: Bound, gradients: dict[int, int]
     ) -> None:
         plan, program = bound.plan, bound.program
+        self.name = f"{type(optimizer).__name__}.step"
         self.parameters, self.threads, self.segments = list(parameters), plan.threads, plan.segments
         self.fetched, self.counters, self.guards = plan.fetched, bound.counters, program.guards
         self.tables = [(p, table, list(table.values())) for p in parameters if (table := optimizer.state.get(p))]
@@ -165,8 +167,10 @@ class NativeStep:
             cells[word] = starts[number] + offset
         for fetch, array in self.fetched:
             array[...] = fetch()
-        pool = get_pool(self.threads)
+        pool, begin = get_pool(self.threads), time.perf_counter_ns()
         for segment in self.segments:
             pool.run(segment)
+        if timing.listeners:
+            timing.tell(self.name, "kernel", begin, time.perf_counter_ns() - begin)
         for counter in self.counters:
             counter[0] += 1

@@ -26,6 +26,7 @@ from ..graph.geometry import (
     varies_over,
 )
 from ..graph.graph import Constant, Fetched, Graph, Node, Source, Value
+from ..passes.simplify import MOVE
 from .group import Group
 from .kinds import is_assembly, is_pointwise, is_reduction, merged, product, reduced_dims
 
@@ -332,8 +333,8 @@ class Fuser:
             if self.home.get(self.origin(v, node.output.shape, factors)[0].node) is group:
                 continue
             strides = self.geometry(v).strides
-            over = strides_over(v.shape, strides, node.output.shape, factors)
-            if merged(over, factors, group.space) is None:
+            over = merged(strides_over(v.shape, strides, node.output.shape, factors), factors, group.space)
+            if over is None or (v is node.output and _scatters(node, group.anchor, over)):
                 return False
         return True
 
@@ -481,3 +482,15 @@ class Fuser:
                 for p in parts:
                     found[numbers[p]] = True
         return tuple(found)
+
+
+def _scatters(node: Node, anchor: Any, strides: Sequence[int]) -> bool:
+    """Whether a copy lays images that an anchor makes, whose channels lie side by side, in another order.
+
+    Stored by the anchor, each number would go to a line of its own: a convolution and then a copy take a tenth of that.
+    """
+    if node.op is not MOVE or anchor.node.output not in anchor.images or len(anchor.space) < 2:
+        return False
+    return anchor.space[1] > 1 and abs(strides[1]) > min(
+        abs(s) for s, n in zip(strides, anchor.space, strict=True) if n > 1
+    )

@@ -78,6 +78,7 @@ class Primitive(NativeForm):
     reads: str | None = None  # 'shapes': remember only shapes and types whatever vjp seems to read
     gradient_output: int | None = None  # for several outputs: which may carry gradients (None: floating ones)
     results: int | None = None  # for several outputs: how many of them, from the first on, vjp gets gradients of
+    typed = 0  # number of the input whose type is that of the computation
     in_order = True  # whether results lie in order (contiguous) whatever the inputs do; False: as `reference` made them
 
     reference: Callable

@@ -12,7 +12,8 @@ from ...tape.modes import Taken
 from ..core.operands import FLOATS
 from ..core.pointwise import Elementwise
 from ..core.primitive import register_module
-from .elementwise import conj
+from ..core.select import selected
+from .elementwise import conj, where
 
 __all__ = ["Smooth"]
 
@@ -194,7 +195,7 @@ class Sigmoid(Smooth):
 
 
 class Relu(Elementwise):
-    """max(x, 0); the slope at 0 is 0."""
+    """max(x, 0); the slope at 0 is 0, and what comes back there is not looked at: it may be infinite."""
 
     exact = True
     categories = (INTEGER, FLOAT)
@@ -206,13 +207,13 @@ class Relu(Elementwise):
         return f.maximum(x, 0)
 
     def vjp(self, g, y, x):
-        return (g * (y > 0),)
+        return (where(y > 0, g, 0),)
 
     def array_vjp(self, wanted, g, y, x):
         if not g.flags.c_contiguous:
             raise Taken
         zero = ZEROS[y.dtype]
-        return (np.where(y > zero, g, zero),)
+        return (selected(y > zero, g, zero),)
 
 
 # ------------------------------------------------------------------------------------- trigonometry

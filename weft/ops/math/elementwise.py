@@ -17,10 +17,12 @@ from ...dtypes import COMPLEX, INTEGER
 from ...errors import ArgumentError, DtypeError
 from ...tape.modes import mode
 from ...tensor import Tensor, wrap
+from ..core import base
 from ..core.operands import broadcast_error, is_number, is_operand, kept_copy, scalar_array
 from ..core.planes import Planes
-from ..core.pointwise import Elementwise
+from ..core.pointwise import NO_PARAMS, Elementwise
 from ..core.primitive import operation, register_module, write_out
+from ..core.select import selected
 
 __all__ = ["ADD", "CAST", "DIV", "MUL", "POW", "SUB", "conj", "where"]
 
@@ -274,6 +276,7 @@ class Where(Elementwise):
 
     public = False
     native_low = exact = True
+    typed = 1
 
     def reference(self, condition, x, other):
         return np.where(condition, x, other)
@@ -287,7 +290,9 @@ class Where(Elementwise):
         kind, operands = self.operands(inputs)
         arrays = [x.array if isinstance(x, Tensor) else scalar_array(x, kind.np) for x in operands]
         try:
-            result = np.where(*arrays)
+            result = (
+                selected(*arrays) if arrays[0].size < base.LARGE else base.run_large(self, selected, arrays, NO_PARAMS)
+            )
         except ValueError:
             raise broadcast_error("where", *(a.shape for a in arrays)) from None
         return self.record(wrap(result), operands, params)
