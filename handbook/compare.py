@@ -311,11 +311,11 @@ class Turn(flows.Bijector):
         return x @ self.rows, weft.zeros(len(x))
 
 
-def _turning(flow: flows.Flow) -> flows.Flow:
-    """Its couplings, which move points along an axis, with a turn after every second, so that there are four directions."""
-    parts = [part for part in flow.bijector.parts if isinstance(part, flows.Coupling)]
-    pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-    return _ended(flows.Flow([part for pair in pairs for part in (*pair, Turn())], flow.noise))
+def _turning(flow: flows.Flow, every: int = 2) -> flows.Flow:
+    """Its maps, which move points along an axis, with a turn after every so many, so that there are four directions."""
+    parts = [part for part in flow.bijector.parts if not isinstance(part, flows.ActNorm | flows.Scaling)]
+    groups = [parts[k : k + every] for k in range(0, len(parts), every)]
+    return _ended(flows.Flow([part for group in groups for part in (*group, Turn())], flow.noise))
 
 
 def matched(flow: flows.Flow, plane: Plane, seconds: float, generator: weft.Generator) -> None:
@@ -361,35 +361,42 @@ def _placed(map: flows.Radial) -> flows.Radial:
     return map
 
 
-PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learning rate, and seconds for each density
-    "mixture of 30 Gaussians": (lambda: Mixture(30), 0.02, 10),
-    "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02, 60),
-    "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02, 200),
-    "Sylvester flow, 64 maps": (lambda: _flow(*(_turned(flows.Sylvester(2, 2)).inv for _ in range(64))), 0.02, 90),
-    "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, 200),
+# With the learning rate, and seconds for each density: of the curves, and of the checkerboard.
+PLANE: dict[str, tuple[Callable[[], Any], float, tuple[float, float]]] = {
+    "mixture of 30 Gaussians": (lambda: Mixture(30), 0.02, (10, 10)),
+    "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02, (30, 60)),
+    "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02, (60, 200)),
+    "Sylvester flow, 64 maps": (
+        lambda: _flow(*(_turned(flows.Sylvester(2, 2)).inv for _ in range(64))),
+        0.02,
+        (40, 90),
+    ),
+    "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, (200, 100)),
     "NICE, flatter noise": (
         lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, flows.PowerNoise(2, 16.0)))),
         0.001,
-        200,
+        (100, 200),
     ),
-    "RealNVP": (lambda: _turning(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.003, 120),
+    "RealNVP": (lambda: _turning(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.003, (120, 120)),
     "MAF": (
-        lambda: _shaken(_ended(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False))),
+        lambda: _turning(
+            _shaken(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False)), 4
+        ),
         0.001,
-        120,
+        (120, 120),
     ),
     "neural spline": (
         lambda: _ended(flows.NeuralSplineFlow(2, (64, 64), 4, bins=16, kind="autoregressive", bound=4.0)),
         0.005,
-        40,
+        (40, 40),
     ),
-    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (16, 16), 64, bound=0.99)), 0.004, 240),
+    "residual flow": (lambda: _ended(flows.ResidualFlow(2, (16, 16), 64, bound=0.99)), 0.004, (100, 340)),
     "continuous flow": (
         lambda: _ended(flows.ContinuousFlow(2, (64, 64, 64), method="rk4", options={"num_steps": 12})),
-        0.002,
-        200,
+        0.0007,
+        (100, 320),
     ),
-    "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003, 8),
+    "RNADE": (lambda: autoregressive.RNADE(2, 64, components=20), 0.003, (8, 8)),
     "DDPM (bound)": (
         lambda: diffusion.DDPM(
             diffusion.PointNetwork(2, 128, 3, outputs=4),
@@ -400,7 +407,7 @@ PLANE: dict[str, tuple[Callable[[], Any], float, float]] = {  # with the learnin
             variance_type="learned_range",
         ),
         0.005,
-        8,
+        (8, 8),
     ),
 }
 
@@ -431,13 +438,13 @@ def plane_table(options: argparse.Namespace) -> list[str]:
         "|---|--:|--:" + "|--:" * len(DENSITIES) + "|",
     ]
     for label, (make, lr, seconds) in chosen(PLANE, options).items():
-        cells = []
-        for plane in DENSITIES.values():
+        cells, told = [], [each * options.seconds / SECONDS for each in seconds]
+        for name, plane in DENSITIES.items():
             weft.manual_seed(options.seed)
             model = make()
-            cells.append(excess(model, lr, plane, seconds * options.seconds / SECONDS, options.seed))
+            cells.append(excess(model, lr, plane, told[name == "checkerboard"], options.seed))
         count = sum(p.numel() for p in model.parameters())
-        rows.append(f"| {label} | {count:,} | {seconds * options.seconds / SECONDS:.0f} | {' | '.join(cells)} |")
+        rows.append(f"| {label} | {count:,} | {told[0]:.0f}, {told[1]:.0f} | {' | '.join(cells)} |")
         print(rows[-1], flush=True)
     return rows
 

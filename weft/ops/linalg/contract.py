@@ -37,6 +37,8 @@ class Matmul(Contraction):
     def reference(self, x, other):
         if x.ndim > 2 and other.ndim == 2 and x.size:  # one large product instead of many small ones
             return np.matmul(x.reshape(-1, x.shape[-1]), other).reshape(*x.shape[:-1], other.shape[1])
+        if x.ndim > 2 and x.shape[-1] == 1 == other.shape[-2]:  # nothing is added up
+            return np.multiply(x, other, order="C")  # a fifth of the time of a product for each
         return np.matmul(x, other)
 
     def shapes(self, x, other):
