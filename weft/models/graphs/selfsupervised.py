@@ -76,14 +76,13 @@ class GraphMAE(nn.Module):
 
     The features of some vertices are hidden: a learned vector stands for them, or for a few the features of another vertex.
     An encoder of `num_layers` layers, each followed by PReLU, makes codes; of these the hidden vertices' are hidden again, so
-    that the decoder, one layer of attention with one head, must look at neighbours. What each layer takes, the decoder too, is
-    partly dropped in training:
+    that the decoder, one layer of attention with one head, must look at neighbours:
 
         z = B codes, 0 where hidden;  said_i = W Σ_j α_ij z_j + b,  α_ij = softmax_j LeakyReLU(a_dst·W z_i + a_src·W z_j)
 
     The scaled cosine error is taken on the hidden vertices alone. Encoder: attention ("gat") or convolutions ("gcn"). Products
     with weights are taken where there is least to multiply, which comes to the same: that of the first layer before vertices
-    are hidden, that with W after sums over neighbours; for sparse x nothing of the size of x is made (`_cosines`).
+    are hidden, those with B and W after sums over neighbours; for sparse x nothing of the size of x is made (`_cosines`).
 
     gain: the layers of attention begin with so many times Glorot's weights, √2 in the paper's program. With features that add
         up to 1 small weights make codes that biases outweigh, and many steps go by before the features count.
@@ -148,21 +147,21 @@ class GraphMAE(nn.Module):
 
         hidden: numbers of the vertices to be hidden; others: the first of these are given the features of these vertices
         """
-        heard = self.heard(x, edge_index, hidden, others)  # (M, hidden)
+        heard = self.between(self.heard(x, edge_index, hidden, others))  # (M, hidden)
         return _scaled(_cosines(heard, self.decode.lin.weight, self.bias, x, hidden), self.gamma)
 
     def heard(self, x: Features, edge_index: Adjacency, hidden: Tensor, others: Tensor | None = None) -> Tensor:
-        """Σ_j α_ij z_j over the neighbours that are not hidden, for each hidden vertex i: (M, hidden_channels)."""
+        """Σ_j α_ij codes_j over the neighbours that are not hidden, for each hidden vertex i: (M, hidden_channels)."""
         first, count = self.layers[0].lin, x.shape[0]
         seen = first(self._dropped(x))  # (N, hidden)
         veiled = weft.zeros(count, 1).index_fill(0, hidden, 1.0)
         shown = weft.where(veiled > 0, first(self.token), seen)
         if others is not None:
             shown = shown.index_copy(0, hidden[: len(others)], seen[others])
-        z = self._dropped(self.between(self._encoded(shown, edge_index)) * (1 - veiled))  # (N, hidden)
+        codes = self._encoded(shown, edge_index) * (1 - veiled)
         ends = (self.decode.lin.weight.T @ part.reshape(-1) for part in (self.decode.att_src, self.decode.att_dst))
-        scores = [(z @ end).unsqueeze(1) for end in ends]  # (N, 1) each
-        values = (z.unsqueeze(1),) * 2
+        scores = [(codes @ (self.between.weight.T @ end)).unsqueeze(1) for end in ends]  # (N, 1) each
+        values = (codes.unsqueeze(1),) * 2
         return self.decode.attended(None, values, edge_index, None, None, ends=tuple(scores))[hidden]
 
 
