@@ -38,7 +38,7 @@ ndarray, empty = np.ndarray, np.empty
 #   2¹⁶           9/12    29/16    23/28    11/6    149/36      86/20
 #   2¹⁸          33/39   119/55    95/104   42/16   595/135    307/66
 ELEMENTS = 1 << 18  # of a cheap elementwise operation, or a copy: on several threads only
-COSTLY_ELEMENTS = 1 << 16  # of one that costs more than COSTLY, and of a reduction
+COSTLY_ELEMENTS = base.LARGE_POINTS  # of one that costs more than COSTLY, and of a reduction
 COSTLY = 4
 PRODUCTS = 1 << 20  # multiplications of a matrix product: 44/40 for two matrices of 128 × 128
 PARTS = 1 << 14  # elements of what takes several passes

@@ -25,6 +25,7 @@ from .formula import DROP, LOOK, SAVE, Meta, formula_reads
 __all__ = [
     "FUNCTION",
     "LARGE",
+    "LARGE_POINTS",
     "PRIMITIVES",
     "Primitive",
     "compute_large",
@@ -45,6 +46,7 @@ PRIMITIVES: dict[str, Primitive] = {}
 
 # Elements from which an array may be worth native code; compiler/eager.py decides.
 LARGE = {"0": sys.maxsize, "always": 0}.get(switch("WEFT_EAGER_NATIVE"), 1 << 12)
+LARGE_POINTS = 1 << 16  # the same of elementwise operations, where LARGE is not 0
 
 
 @functools.cache
@@ -84,6 +86,7 @@ class Primitive(NativeForm):
     reference: Callable
     vjp: Callable | None = None
     array_vjp: Callable | None = None  # (wanted, g, y, *inputs): the same of small float arrays
+    by_element = False
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -279,11 +282,13 @@ class Primitive(NativeForm):
 
     def _pull_arrays(self, node: Node, g: Any, useful: Sequence[bool] | None) -> Sequence[Any] | None:
         """`pull` by `array_vjp`; None where arrays are large, something else than plain floats, or written to since."""
-        y, arrays = node.output, node.saved
+        y, arrays, most = node.output, node.saved, LARGE
+        if self.by_element and 0 < most < LARGE_POINTS:
+            most = LARGE_POINTS
         try:
             a = g.array
             kind = a.dtype
-            if (kind is not F32 and kind is not F64) or a.size >= LARGE or not a.ndim:
+            if (kind is not F32 and kind is not F64) or a.size >= most or not a.ndim:
                 return None
             if y is not None and (y.__class__ is not ndarray or node.output_counter[0] != node.output_version):
                 return None
@@ -293,7 +298,7 @@ class Primitive(NativeForm):
                 for x, version in zip(node.saved, versions):  # noqa: B905  hot
                     if version is not None:
                         counter, x = x._counter, x.array
-                        if x.dtype is not kind or x.size >= LARGE or (counter is not None and counter[0] != version):
+                        if x.dtype is not kind or x.size >= most or (counter is not None and counter[0] != version):
                             return None
                     arrays.append(x)
             elif arrays.__class__ is list and any(isinstance(x, Tensor) for x in arrays):  # hooks gave them back

@@ -19,7 +19,7 @@ from ...tape.modes import Taken, mode, switches
 from ...tape.node import Node
 from ...tensor import Tensor, wrap
 from . import base
-from .base import Primitive, next_order
+from .base import LARGE_POINTS, Primitive, next_order
 from .formula import LOOK, SAVE, Meta
 from .inplace import in_place, update
 from .operands import (
@@ -56,7 +56,7 @@ class Elementwise(Primitive, abstract=True):
     result = "same"
     categories = (BOOL, COMPLEX)
     domain: Any = (-2.0, 2.0)  # where the tests draw their inputs
-    inplace = True
+    by_element = inplace = True
     public = True  # whether registering makes the function and methods by itself
     aliases: tuple[str, ...] = ()
     namespace = ""
@@ -147,7 +147,11 @@ class Elementwise(Primitive, abstract=True):
             if kind is not F32 and kind is not F64:
                 return slow(x)
             try:
-                y = mode.run(ufunc, a) if a.size < base.LARGE else base.run_large(self, ufunc, (a,), NO_PARAMS)
+                n = a.size
+                if n < base.LARGE or (n < LARGE_POINTS and base.LARGE):
+                    y = mode.run(ufunc, a)
+                else:
+                    y = base.run_large(self, ufunc, (a,), NO_PARAMS)
             except Taken:
                 return mode.interpreter.short_way(slow, x)
             except RuntimeError:
@@ -193,7 +197,13 @@ class Elementwise(Primitive, abstract=True):
             except AttributeError:
                 return slow(x, y)
             try:
-                r = mode.run(ufunc, a, b) if large.size < base.LARGE else base.run_large(self, ufunc, (a, b), NO_PARAMS)
+                n = large.size
+                if n < base.LARGE or (
+                    n < LARGE_POINTS and base.LARGE and (not a.ndim or a.shape[a.ndim - b.ndim :] == b.shape)
+                ):  # the result is as large as that
+                    r = mode.run(ufunc, a, b)
+                else:
+                    r = base.run_large(self, ufunc, (a, b), NO_PARAMS)
             except ValueError as error:
                 if isinstance(error, WeftError):
                     raise
