@@ -383,7 +383,7 @@ PLANE: dict[str, tuple[Callable[[], Any], float, tuple[float, float]]] = {
             _shaken(flows.MaskedAutoregressiveFlow(2, (64, 64), 12, flows.Affine(2.0), batch_norm=False)), 4
         ),
         0.001,
-        (120, 120),
+        (200, 120),
     ),
     "neural spline": (
         lambda: _ended(flows.NeuralSplineFlow(2, (64, 64), 4, bins=16, kind="autoregressive", bound=4.0)),
