@@ -1,6 +1,6 @@
 """The models of models.py in eager code on both sides: Weft's Python, tape and kernels against PyTorch's, in turns.
 
-    python bench/models_eager.py [--rounds 9] [--threads 1] [--only lstm] [--json FILE]
+python bench/models_eager.py [--rounds 9] [--threads 1] [--only lstm] [--json FILE]
 """
 
 from __future__ import annotations
