@@ -937,7 +937,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def reciprocal_(input: Tensor) -> Tensor:
     """In-place version of `reciprocal`."""
 def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """max(x, 0); the slope at 0 is 0."""
+    """max(x, 0); the slope at 0 is 0, and what comes back there is not looked at: it may be infinite."""
 def relu_(input: Tensor) -> Tensor:
     """In-place version of `relu`."""
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:

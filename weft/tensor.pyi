@@ -991,7 +991,7 @@ class Tensor(Borders):
     def register_post_accumulate_grad_hook(self, hook: Callable) -> tape.Handle:
         """Call `hook(self)` after `.grad` of this leaf was updated."""
     def relu(self, *, out: Tensor | None = None) -> Tensor:
-        """max(x, 0); the slope at 0 is 0."""
+        """max(x, 0); the slope at 0 is 0, and what comes back there is not looked at: it may be infinite."""
     def relu_(self) -> Tensor:
         """In-place version of `relu`."""
     def remainder(self, other: Any, *, out: Tensor | None = None) -> Tensor:
