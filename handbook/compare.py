@@ -365,18 +365,13 @@ def _placed(map: flows.Radial) -> flows.Radial:
 PLANE: dict[str, tuple[Callable[[], Any], float, tuple[float, float]]] = {
     "mixture of 30 Gaussians": (lambda: Mixture(30), 0.02, (10, 10)),
     "planar flow, 128 maps": (lambda: _flow(*(_apart(flows.Planar(2)).inv for _ in range(128))), 0.02, (30, 60)),
-    "radial flow, 320 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(320))), 0.02, (60, 200)),
+    "radial flow, 640 maps": (lambda: _flow(*(_placed(flows.Radial(2)).inv for _ in range(640))), 0.02, (120, 400)),
     "Sylvester flow, 64 maps": (
         lambda: _flow(*(_turned(flows.Sylvester(2, 2)).inv for _ in range(64))),
         0.02,
         (40, 90),
     ),
     "NICE": (lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, "gaussian"))), 0.001, (200, 100)),
-    "NICE, flatter noise": (
-        lambda: _turning(_shaken(flows.NICE(2, (64, 64), 32, flows.PowerNoise(2, 16.0)))),
-        0.001,
-        (100, 200),
-    ),
     "RealNVP": (lambda: _turning(_shaken(flows.RealNVP(2, (64, 64), 16))), 0.003, (120, 120)),
     "MAF": (
         lambda: _turning(
