@@ -110,8 +110,9 @@ def table(made: list[dict[str, Any]]) -> str:
 def line(r: dict[str, Any]) -> str:
     if "error" in r:
         return f"{r['task']:15} {r['peer']:14} failed: {r['error'][:120]}"
-    goal, ratio = r.get("goal"), r.get("ratio", math.inf)
-    reached = "✓" if goal and ratio <= goal else "↓" if goal and ratio * (r["roofline"] or 0) > goal else " "
+    goal, reached = r.get("goal"), " "
+    if goal and "ratio" in r:
+        reached = "✓" if r["ratio"] <= goal else "↓" if r["ratio"] * (r["roofline"] or 0) > goal else " "
     disturbed = "!" if r["others"] >= QUIET else " "
     mark = "~" if r["noisy"] else " " if r.get("same_loss", True) else "≠"
     return (

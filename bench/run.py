@@ -173,8 +173,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     runs: list[dict[str, Any]] = []
     peaks = [machine.peaks(options.threads, options.patience)]
-    about = {"threads": options.threads, "started": time.strftime("%Y-%m-%d %H:%M"), "peaks": peaks, "runs": runs}
-    about["lanes"] = machine.lanes()
+    about = {"threads": options.threads, "lanes": machine.lanes(), "started": time.strftime("%Y-%m-%d %H:%M")}
+    about |= {"peaks": peaks, "runs": runs}
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as cache:
         for task in names:
             for found in compare(task, peers, options, Path(cache)):

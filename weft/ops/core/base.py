@@ -86,7 +86,7 @@ class Primitive(NativeForm):
     reference: Callable
     vjp: Callable | None = None
     array_vjp: Callable | None = None  # (wanted, g, y, *inputs): the same of small float arrays
-    by_element = False
+    by_element = False  # whether that stays quicker than native code for longer (LARGE_POINTS)
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
